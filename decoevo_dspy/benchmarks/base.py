@@ -1,0 +1,146 @@
+"""What a benchmark is here: questions for the optimiser, gold behind a seal, and one official grader.
+
+Everything that optimises gets `Question` values. The gold (rubrics, checklists, references, criteria) is inside
+`SealedGold`, which only the final evaluator opens. Graders send the official messages verbatim through a
+`GraderClient`, never through a DSPy adapter.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from decoevo_dspy.task import Question, normalise
+
+GraderMode = Literal["official", "robust"]
+Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""A bounded parallel map that keeps the order of its items, such as ``executor.map``."""
+
+
+class SealedGold:
+    """Gold material by question id. It has no readable representation and opens only through `open_for_evaluation`.
+
+    ``shingle_hashes`` lets the leakage guard recognise copied gold text without being able to read it.
+    """
+
+    __slots__ = ("_items", "_opened", "_texts")
+
+    def __init__(self, items: Mapping[str, Any], texts: Mapping[str, Iterable[str]]) -> None:
+        """``items``: question id -> the grader's own gold value. ``texts``: question id -> the gold's plain strings."""
+        self._items = dict(items)
+        self._texts = {key: tuple(value) for key, value in texts.items()}
+        self._opened = 0
+
+    def __repr__(self) -> str:
+        return f"<SealedGold of {len(self._items)} questions>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("sealed gold is never pickled")
+
+    @property
+    def times_opened(self) -> int:
+        """How often an evaluator has opened the seal in this process."""
+        return self._opened
+
+    def open_for_evaluation(self, ids: Iterable[str]) -> dict[str, Any]:
+        """The gold of the named questions, for the final evaluator only. Raises ``KeyError`` on an unknown id."""
+        self._opened += 1
+        return {key: self._items[key] for key in ids}
+
+    def shingle_hashes(self, size: int = 8) -> frozenset[bytes]:
+        """Hashes of every run of ``size`` words (or ``2 * size`` characters in scripts without spaces) of the gold."""
+        return frozenset(h for texts in self._texts.values() for text in texts for h in shingle_hashes(text, size))
+
+
+def shingles(text: str, size: int = 8) -> set[str]:
+    """Runs of ``size`` normalised words of ``text``; a word of a script without spaces counts by its characters.
+
+    A CJK character counts as half a word, so that ``size`` 8 means 8 words or 16 characters.
+    """
+    tokens: list[str] = []
+    for word in normalise(text).split():
+        tokens.extend(word if any("\u2e80" <= ch <= "\u9fff" or "\uac00" <= ch <= "\ud7af" for ch in word) else [word])
+    found: set[str] = set()
+    wide = [len(t) == 1 and t >= "\u2e80" for t in tokens]
+    for start in range(len(tokens)):
+        weight, end = 0.0, start
+        while end < len(tokens) and weight < size:
+            weight += 0.5 if wide[end] else 1.0
+            end += 1
+        if weight >= size:
+            found.add(" ".join(tokens[start:end]))
+    return found
+
+
+def shingle_hashes(text: str, size: int = 8) -> set[bytes]:
+    """`shingles` as 8-byte digests, so that they can be compared but not read."""
+    return {hashlib.blake2b(s.encode("utf-8", "replace"), digest_size=8).digest() for s in shingles(text, size)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawReply:
+    """What a grader model answered: ``text``, and its ``finish_reason`` (``"stop"``, ``"length"``, …)."""
+
+    text: str
+    finish_reason: str = "stop"
+
+
+class GraderClient(Protocol):
+    """Sends one grader request verbatim. ``sample`` tells repeats of the same request apart (never sent).
+
+    Raises `decoevo_dspy.errors.ExecutionError` when the endpoint failed after its bounded retries.
+    """
+
+    model: str
+
+    def complete(self, messages: Sequence[Mapping[str, str]], *, params: Mapping[str, Any], sample: int = 0) -> RawReply: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialScore:
+    """A benchmark's official scalar on 0–100, with everything that must be printed beside it.
+
+    ``score`` is ``None`` when nothing could be graded. ``per_question`` holds the benchmark's own per-question value
+    (``None`` = ungraded, never 0 by failure). ``figures`` holds the grader's further figures (per theme, per domain,
+    differences between the two modes, …).
+    """
+
+    score: float | None
+    n_graded: int
+    n_total: int
+    grader: str
+    mode: GraderMode
+    prompt_hash: str
+    official_prompt: bool
+    model: str = ""
+    retries: int = 0
+    failures: int = 0
+    answer_words: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    per_question: Mapping[str, float | None] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Grader(Protocol):
+    """A benchmark's official grader. ``responses`` maps question id -> answer text (missing = not answered)."""
+
+    id: str
+
+    def grade(
+        self,
+        questions: Sequence[Question],
+        responses: Mapping[str, str],
+        gold: SealedGold,
+        client: GraderClient | None,
+        map: Mapper,
+    ) -> OfficialScore: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A loaded benchmark: its questions in file order, the sealed gold, and its name as in ``data.benchmark``."""
+
+    name: str
+    questions: tuple[Question, ...]
+    gold: SealedGold
+    revision: str = ""
