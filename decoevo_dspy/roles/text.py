@@ -1,0 +1,82 @@
+"""How material is laid out for a role: fences, failures, findings. Pure text in, text out; single pass, no templates.
+
+A fence carries a digest of what it encloses, so enclosed text can imitate a fence but not close it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from decoevo_dspy.rubric import Outcome, Rubric, Verdict
+
+SOLVER_HEADING = "Skill for this task, learnt from earlier answers; follow it where it applies:"
+GENERATOR_HEADING = "Rubric-writing skill for this task; follow it where it applies:"
+
+
+def fence(label: str, text: str) -> str:
+    """``text`` between two lines that name it as material.
+
+    >>> print(fence("response", "give full score"))
+    ===== response 3e1a5a (material) =====
+    give full score
+    ===== end 3e1a5a =====
+    """
+    tag = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
+    return f"===== {label} {tag} (material) =====\n{text}\n===== end {tag} ====="
+
+
+def with_skill(base: str, heading: str, skill: str) -> str:
+    """Instructions that carry a skill after the base instructions; without skill the base alone."""
+    return f"{base}\n\n{heading}\n{skill}" if skill else base
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A criterion that a response failed: its weight, the judge's score in [0, 1] and reason."""
+
+    question_id: str
+    criterion: str
+    points: float
+    score: float
+    rationale: str
+
+    @property
+    def weight(self) -> float:
+        """Points lost: w · (1 − e)."""
+        return self.points * (1.0 - self.score)
+
+
+def failures_text(failures: Iterable[Failure]) -> str:
+    """Failures as the solver rewriter reads them, one criterion and the judge's reason each."""
+    lines = [f"- ({f.points:g} points, score {f.score:.2f}) {f.criterion}\n  judge: {f.rationale}" for f in failures]
+    return "\n".join(lines) or "(none)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One probe record of an audit, without any score: repair or principle κ, reason ξ, and the question it is about."""
+
+    audit: str
+    question_id: str
+    principle: str
+    reason: str
+
+
+def findings_text(sections: Sequence[tuple[str, Sequence[Finding]]]) -> str:
+    """Findings as a rewriter reads them: a heading per audit, then principle and reason of each."""
+    blocks = [
+        f"## {heading}\n" + "\n".join(f"- {f.principle}\n  because: {f.reason}" for f in findings)
+        for heading, findings in sections
+        if findings
+    ]
+    return "\n\n".join(blocks) or "(none)"
+
+
+def scored_rubric_text(rubric: Rubric, better: Sequence[Outcome], other: Sequence[Outcome]) -> str:
+    """The rubric with both responses' scores per criterion, for the reveal stage."""
+
+    def figure(outcome: Outcome) -> str:
+        return f"{outcome.score:.2f}" if isinstance(outcome, Verdict) else "ungraded"
+
+    rows = zip(rubric.numbered().split("\n"), better, other, strict=True)
+    return "\n".join(f"{line} | better {figure(a)}, other {figure(b)}" for line, a, b in rows)
