@@ -1,0 +1,81 @@
+# `make demo` and `make test` need Python >= 3.11 with pip, and make; they set up .venv themselves.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; echo python3)
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PYTEST := $(BIN)/python -m pytest
+
+# Nothing here asks the network for prices, data or a newer tool.
+export LITELLM_LOCAL_MODEL_COST_MAP := True
+export HF_HUB_OFFLINE := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export MPLBACKEND := Agg
+
+.PHONY: demo test test-all lint types unit composition notebooks api benchmarks faults lock build clean
+.DELETE_ON_ERROR:
+
+demo: $(READY) ## install, then the whole method on the embedded backbone
+	$(BIN)/decoevo demo --out runs/demo
+
+test: lint types unit ## what every change must pass: no network, under five minutes
+
+test-all: ## make test, then notebooks, API reference, composition with real DSPy optimisers
+	$(MAKE) test
+	$(MAKE) notebooks
+	$(MAKE) api
+	$(MAKE) composition
+
+lint: $(READY)
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
+
+types: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+unit: $(READY)
+	$(PYTEST) -n $(WORKERS) --dist worksteal
+
+# Each of these runs when its folder is there.
+composition: $(READY)
+	@if [ -d tests/composition ]; then $(PYTEST) tests/composition -m composition --timeout 600; fi
+
+notebooks: $(READY)
+	@if [ -d tests/notebooks ]; then $(PYTEST) tests/notebooks --timeout 600; fi
+
+benchmarks: $(READY)
+	@if [ -d tests/benchmarks ]; then $(PYTEST) tests/benchmarks --timeout 3600; fi
+
+faults: $(READY)
+	@if [ -d tests/faults ]; then $(PYTEST) tests/faults --timeout 1800; fi
+
+api: $(READY) ## the API reference, in api/
+	$(BIN)/pdoc --docformat google --output-directory api decoevo_dspy
+
+# pip reads only requirements.lock, hash by hash; the project itself is then built with the locked setuptools.
+# Byte code is compiled afterwards, on all cores. A Python without ensurepip (Debian's without python3-venv) lends its own pip.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed: make PYTHON=...")'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+		$(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install -q pip; }
+	$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	-@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
+	@touch $@
+
+lock: $(READY) ## pin every dependency again; needs the registry
+	$(PIP) install --quiet uv
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv --no-config pip compile pyproject.toml --extra dev --upgrade \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+build: $(READY) ## sdist and wheel, in dist/
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation
+
+clean:
+	rm -rf $(VENV) build dist api *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
+	find . -name __pycache__ -not -path './runs/*' -prune -exec rm -rf {} +
