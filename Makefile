@@ -70,7 +70,7 @@ $(READY): requirements.lock pyproject.toml
 lock: $(READY) ## pin every dependency again; needs the registry
 	$(PIP) install --quiet uv
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv --no-config pip compile pyproject.toml --extra dev --upgrade \
-		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url -q -o requirements.lock
 
 build: $(READY) ## sdist and wheel, in dist/
 	rm -rf build dist
