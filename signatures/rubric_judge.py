@@ -8,14 +8,14 @@ class ItemVerdict(BaseModel):
     """The verdict on the criterion with this id."""
 
     id: str = Field(pattern=r"^c[0-9]{1,2}$", max_length=3, description="the criterion's id, such as c1")
-    rationale: str = Field(max_length=240, description="what in the response decides it, in one sentence")
+    rationale: str = Field(max_length=120, description="what in the response decides it, in one sentence")
     score: int = Field(ge=0, le=10, description="0 = not met at all, 10 = fully met")
 
 
 class RubricVerdicts(BaseModel):
     """Exactly one verdict for every criterion."""
 
-    verdicts: list[ItemVerdict] = Field(min_length=1, max_length=24)
+    verdicts: list[ItemVerdict] = Field(min_length=1, max_length=12)
 
 
 class JudgeRubric(dspy.Signature):

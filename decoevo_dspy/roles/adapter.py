@@ -1,0 +1,167 @@
+"""The adapter of every role but the student: schema-constrained JSON, read strictly.
+
+The schema sent to the endpoint carries a bound on every string and list. The reply is read from the last complete
+JSON object of the text; nothing is repaired, merged or guessed, because a cut-off reply must not become a verdict.
+"""
+
+import json
+from functools import lru_cache
+from typing import Any, Literal
+
+import dspy
+from dspy.adapters.json_adapter import _get_structured_outputs_response_format
+from dspy.utils.exceptions import AdapterParseError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+Structured = Literal["auto", "json_schema", "json_object", "none"]
+"""What ``response_format`` an endpoint gets. ``auto``: a schema; without string bounds for OpenAI's strict mode."""
+
+
+class RoleAdapter(dspy.JSONAdapter):
+    """DSPy's JSON adapter with a forced response format and a strict reader.
+
+    Raises:
+        AdapterParseError: from ``parse``, when the text holds no complete object that fits the signature.
+    """
+
+    def __init__(self, structured: Structured = "auto") -> None:
+        super().__init__(use_native_function_calling=False)
+        self.structured = structured
+
+    def _prepare_response_format(self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]) -> None:
+        if self.structured == "none":
+            return
+        if self.structured == "json_object":
+            lm_kwargs["response_format"] = {"type": "json_object"}
+            return
+        strict = self.structured == "auto" and _is_openai(lm)
+        lm_kwargs["response_format"] = response_format(signature, strict)
+
+    def format_system_message(self, signature: type[dspy.Signature]) -> str:
+        """The system message, rendered once per signature."""
+        return _system_message(self.structured, signature)
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        """The output fields from the last complete JSON object of ``completion``."""
+
+        def failure(message: str) -> AdapterParseError:
+            return AdapterParseError(adapter_name="RoleAdapter", signature=signature, lm_response=completion, message=message)
+
+        found = last_object(completion)
+        if found is None:
+            raise failure("the reply holds no complete JSON object")
+        fields = signature.output_fields
+        if len(fields) == 1 and next(iter(fields)) not in found:
+            found = {next(iter(fields)): found}
+        values: dict[str, Any] = {}
+        for name, field in fields.items():
+            if name not in found:
+                raise failure(f"the reply lacks the field {name!r}")
+            try:
+                values[name] = _reader(field.annotation).validate_json(json.dumps(found[name]), strict=True)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join([name, *map(str, first["loc"])])
+                raise failure(f"{where}: {first['msg']}") from error
+        return values
+
+
+class _Base(RoleAdapter):
+    """Renders system messages without the cache (used by the cache itself)."""
+
+    def format_system_message(self, signature: type[dspy.Signature]) -> str:
+        return dspy.JSONAdapter.format_system_message(self, signature)
+
+
+@lru_cache(maxsize=512)
+def _system_message(structured: Structured, signature: type[dspy.Signature]) -> str:
+    return _Base(structured).format_system_message(signature)
+
+
+@lru_cache(maxsize=256)
+def _reader(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
+@lru_cache(maxsize=256)
+def response_format(signature: type[dspy.Signature], strict: bool) -> dict[str, Any]:
+    """The ``response_format`` of a signature: a JSON schema with every bound, or OpenAI's strict subset of it."""
+    schema = _get_structured_outputs_response_format(signature, False).model_json_schema()  # type: ignore[arg-type]
+    if strict:
+        schema = _without(schema, {"minLength", "maxLength"})
+    return {"type": "json_schema", "json_schema": {"name": signature.__name__, "schema": schema, "strict": True}}
+
+
+def _without(value: Any, keys: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {k: _without(v, keys) for k, v in value.items() if k not in keys or not isinstance(v, int)}
+    return [_without(v, keys) for v in value] if isinstance(value, list) else value
+
+
+def _is_openai(lm: Any) -> bool:
+    """Whether requests go to OpenAI itself, whose strict mode refuses string bounds."""
+    options = getattr(lm, "kwargs", {})
+    return str(lm.model).startswith(("openai/", "azure/")) and not (options.get("api_base") or options.get("base_url"))
+
+
+def last_object(text: str) -> dict[str, Any] | None:
+    """The last complete top-level JSON object in ``text``; ``None`` without one. NaN and Infinity are not JSON.
+
+    >>> last_object('draft {"a": 1} then ```json\\n{"a": {"b": 2}}\\n```')
+    {'a': {'b': 2}}
+    >>> last_object('{"a": 1, "b": [1, 2') is None
+    True
+    """
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    found, at = None, text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            # An object that begins here but never ends: what it encloses is not a reply of its own.
+            if not _could_close(text, at):
+                return None if found is None else found
+            end = at + 1
+            value = None
+        if isinstance(value, dict):
+            found = value
+        at = text.find("{", end)
+    return found
+
+
+def _could_close(text: str, start: int) -> bool:
+    """Whether the braces that open at ``start`` are closed again before the text ends (strings respected)."""
+    depth, quoted, escaped = 0, False, False
+    for ch in text[start:]:
+        if quoted:
+            quoted, escaped = (ch != '"' or escaped), ch == "\\" and not escaped
+        elif ch == '"':
+            quoted = True
+        elif ch in "{}":
+            depth += 1 if ch == "{" else -1
+            if depth == 0:
+                return True
+    return False
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def schema_bound(model: type[BaseModel] | Any) -> int:
+    """Upper bound in characters of a reply by its schema: string bounds times list bounds, with some syntax."""
+    schema = TypeAdapter(model).json_schema()
+    return _bound(schema, schema.get("$defs", {}))
+
+
+def _bound(schema: dict[str, Any], defs: dict[str, Any]) -> int:
+    if "$ref" in schema:
+        return _bound(defs[schema["$ref"].rsplit("/", 1)[-1]], defs)
+    if "enum" in schema or "const" in schema:
+        return max(len(str(v)) for v in schema.get("enum", [schema.get("const")])) + 4
+    kind = schema.get("type")
+    if kind == "object":
+        return 4 + sum(len(k) + 6 + _bound(v, defs) for k, v in schema.get("properties", {}).items())
+    if kind == "array":
+        return 4 + int(schema.get("maxItems", 16)) * (2 + _bound(schema.get("items", {}), defs))
+    return int(schema.get("maxLength", 4000)) + 4 if kind == "string" else 12

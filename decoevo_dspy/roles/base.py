@@ -1,0 +1,213 @@
+"""What every role shares: one typed request to its LM, bounded parse-retries, and a typed failure at the end."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from decoevo_dspy.roles.adapter import RoleAdapter, Structured, schema_bound
+from decoevo_dspy.running.recorded_lm import CallFailed, call_scope
+
+T = TypeVar("T")
+
+PARSE_RETRIES = 1
+"""How often an unusable reply is asked for again, with a fresh sample (CONTRACTS.md: one retry, then no verdict)."""
+
+RETRY_TEMPERATURE = 0.7
+"""Sampling temperature of such a retry: at 0 an endpoint would repeat itself."""
+
+FailureKind = Literal["unparsable", "truncated", "empty", "overflow", "infrastructure", "refused"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoReply:
+    """A role gave no usable reply: which layer failed, and what it said. Never a score, a rubric or a skill."""
+
+    kind: FailureKind
+    reason: str
+
+    @property
+    def infrastructure(self) -> bool:
+        """Whether the endpoint failed (a later try may succeed), rather than the model's answer."""
+        return self.kind == "infrastructure"
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
+
+@dataclass
+class ReplyCounts:
+    """Per role: replies read (``replies``), unusable ones, retries, final failures by kind, and inputs that were cut."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, role: str, *names: str) -> None:
+        """Count one occurrence of each name for the role."""
+        with self._lock:
+            self.counts.setdefault(role, Counter()).update(names)
+
+    def by_role(self) -> dict[str, dict[str, int]]:
+        """Plain counts, roles and names in alphabetical order."""
+        with self._lock:
+            return {role: dict(sorted(counter.items())) for role, counter in sorted(self.counts.items())}
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> "ReplyCounts":
+        return self
+
+
+class InvalidReply(ValueError):
+    """A reply that fits its schema but not the request (a verdict missing, an id invented)."""
+
+
+class Role(dspy.Module):
+    """One role over one signature. Its LM is the predictor's own, or the one of the surrounding DSPy context.
+
+    ``temperature`` and the token limit are defaults: an LM that was configured with its own keeps them.
+    ``context_tokens`` (``None`` = unlimited) is the endpoint's window; longer inputs are cut in the middle, and the cut
+    is counted.
+    """
+
+    name = "role"
+    signature: type[dspy.Signature]
+    temperature = 0.0
+
+    def __init__(self, *, structured: Structured = "auto", context_tokens: int | None = None, counts: ReplyCounts | None = None) -> None:
+        super().__init__()
+        self.predict = dspy.Predict(self.signature)
+        self.structured: Structured = structured
+        self.context_tokens = context_tokens
+        self.counts = counts or ReplyCounts()
+
+    def ask(
+        self,
+        read: Callable[[dspy.Prediction], T],
+        *,
+        partition: str = "",
+        sample: str = "0",
+        temperature: float | None = None,
+        predictor: dspy.Predict | None = None,
+        options: Mapping[str, Any] | None = None,
+        **inputs: Any,
+    ) -> T | NoReply:
+        """Ask once, and once more with a fresh sample when the reply cannot be used.
+
+        ``read`` turns the prediction into a value and raises `InvalidReply` when it does not fit the request.
+        """
+        chosen = predictor or self.predict
+        lm = chosen.lm or dspy.settings.lm
+        room = max_tokens(chosen.signature, self.context_tokens)
+        config = {"max_tokens": room, **(options or {}), **_unset(lm, temperature if temperature is not None else self.temperature)}
+        config = {k: v for k, v in config.items() if _wanted(lm, k)}
+        fitted = self._fit(inputs, room)
+        failure = NoReply(kind="unparsable", reason="not asked")
+        for attempt in range(1 + PARSE_RETRIES):
+            if attempt and "temperature" in config:
+                config["temperature"] = max(config["temperature"], RETRY_TEMPERATURE)
+            label = f"{sample}~{attempt}" if attempt else sample
+            outcome = self._once(chosen, config, read, partition=partition, sample=label, inputs=fitted)
+            if not isinstance(outcome, NoReply):
+                self.counts.add(self.name, "replies", "parsed")
+                return outcome
+            failure = outcome
+            if failure.kind in ("infrastructure", "overflow", "refused"):
+                break
+            self.counts.add(self.name, "replies", f"reply_{failure.kind}")
+        self.counts.add(self.name, f"failed_{failure.kind}")
+        return failure
+
+    def _once(self, predictor: dspy.Predict, config: Mapping[str, Any], read: Callable[[dspy.Prediction], T], *, partition: str, sample: str, inputs: Mapping[str, Any]) -> T | NoReply:
+        with call_scope(partition=partition, sample=sample) as scope, dspy.context(adapter=RoleAdapter(self.structured), trace=None):
+            try:
+                prediction = predictor(config=dict(config), **inputs)
+                truncated = any(call.finish_reason == "length" for call in scope.calls)
+                return NoReply(kind="truncated", reason="the reply ran into max_tokens") if truncated else read(prediction)
+            except AdapterParseError as error:
+                if any(call.finish_reason == "length" for call in scope.calls):
+                    return NoReply(kind="truncated", reason="the reply ran into max_tokens")
+                if any(call.finish_reason == "content_filter" for call in scope.calls):
+                    return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply")
+                text = (error.lm_response or "").strip()
+                line = " ".join(str(getattr(error, "message", None) or error).split())
+                return NoReply(kind="unparsable" if text else "empty", reason=line[:200])
+            except InvalidReply as error:
+                return NoReply(kind="unparsable", reason=str(error))
+            except CallFailed as error:
+                return _failed(error)
+
+    def _fit(self, inputs: dict[str, Any], reply_tokens: int) -> dict[str, Any]:
+        if self.context_tokens is None:
+            return inputs
+        room = self.context_tokens - reply_tokens - estimate_tokens(RoleAdapter(self.structured).format_system_message(self.predict.signature)) - 40
+        fitted, cuts = fit(inputs, room)
+        for _ in range(cuts):
+            self.counts.add(self.name, "inputs_cut")
+        return fitted
+
+
+def _failed(error: CallFailed) -> NoReply:
+    if error.infrastructure:
+        return NoReply(kind="infrastructure", reason=error.reason)
+    return NoReply(kind="overflow" if error.reason.startswith("context overflow") else "refused", reason=error.reason)
+
+
+def _unset(lm: Any, temperature: float) -> dict[str, float]:
+    """The role's temperature, unless the LM was configured with one."""
+    configured = getattr(lm, "kwargs", {}).get("temperature")
+    return {"temperature": temperature if configured is None else configured}
+
+
+def _wanted(lm: Any, option: str) -> bool:
+    """Whether the role sets this option: not over the LM's own token limit, and no sampling for reasoning models."""
+    options = getattr(lm, "kwargs", {})
+    if option == "max_tokens":
+        return options.get("max_tokens") is None and "max_completion_tokens" not in options
+    return option != "temperature" or "max_completion_tokens" not in options
+
+
+@lru_cache(maxsize=128)
+def _bound(annotations: tuple[Any, ...]) -> int:
+    return sum(schema_bound(annotation) for annotation in annotations)
+
+
+def max_tokens(signature: type[dspy.Signature], context_tokens: int | None = None) -> int:
+    """Tokens for the longest reply that the schema allows (a token a character, 60 for the frame).
+
+    A known context window caps it at a third of the window.
+    """
+    bound = _bound(tuple(field.annotation for field in signature.output_fields.values())) + 60
+    return bound if context_tokens is None else min(bound, context_tokens // 3)
+
+
+def estimate_tokens(text: str) -> int:
+    """A careful estimate without a tokenizer: 3 ASCII characters a token, any other character 2.5 tokens."""
+    ascii_chars = sum(ch < "\x80" for ch in text)
+    return ascii_chars // 3 + int(2.5 * (len(text) - ascii_chars)) + 1
+
+
+def fit(inputs: Mapping[str, Any], room: int) -> tuple[dict[str, Any], int]:
+    """Cut the longest texts in the middle until all inputs fit into ``room`` tokens; how many were cut.
+
+    Head and tail of a text stay (two thirds and one third), with a line between that tells how much is missing.
+    """
+    fitted, cut = dict(inputs), set[str]()
+    sizes = {name: estimate_tokens(value) + 12 for name, value in fitted.items() if isinstance(value, str)}
+    over = sum(sizes.values()) - room
+    while over > 0 and sizes:
+        name = max(sizes, key=lambda n: sizes[n])
+        value = fitted[name]
+        keep = int(len(value) * max(0.0, 1 - (over + 24) / sizes[name]))
+        keep = max(min(keep, int(len(value) * 0.9)), 200)
+        if keep >= len(value):
+            break
+        head = keep * 2 // 3
+        fitted[name] = f"{value[:head]}\n[… {len(value) - keep} characters cut …]\n{value[len(value) - (keep - head):]}"
+        cut.add(name)
+        sizes[name] = estimate_tokens(fitted[name]) + 12
+        over = sum(sizes.values()) - room
+    return fitted, len(cut)

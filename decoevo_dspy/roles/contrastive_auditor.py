@@ -1,0 +1,94 @@
+"""The contrastive auditor: a blind preference first, the reveal only after the label is fixed, in two separate calls."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dspy
+
+from decoevo_dspy.roles.base import NoReply, Role
+from decoevo_dspy.roles.rubric_judge import choice_probabilities
+from decoevo_dspy.roles.text import fence, scored_rubric_text
+from decoevo_dspy.rubric import Outcome, Rubric
+from decoevo_dspy.signatures import PreferBlind, RevealMiss
+
+Label = Literal["first", "second", "equivalent"]
+_CHOICES = ("A", "B", "equivalent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindLabel:
+    """The fixed label y of a pair, with its rationale ξ; ``orders`` tells which order(s) were shown."""
+
+    label: Label
+    rationale: str
+    orders: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """Why the rubric misses the difference, and the principle κ that would have caught it."""
+
+    explanation: str
+    principle: str
+
+
+class ContrastiveAuditor(Role):
+    """Two stages in two calls. ``prefer`` has no argument for a rubric or a score; ``reveal`` cannot change a label.
+
+    ``both_orders`` asks for the preference in both orders and keeps a label only when they agree; where the endpoint
+    returns token probabilities (``probabilities``), the two orders are averaged in probability instead.
+    """
+
+    name = "contrastive_auditor"
+    signature = PreferBlind
+
+    def __init__(self, *, both_orders: bool = False, probabilities: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.both_orders, self.probabilities = both_orders, probabilities
+        self.reveal_predict = dspy.Predict(RevealMiss)
+
+    def prefer(self, question: str, first: str, second: str, *, rng: random.Random, partition: str = "", sample: str = "pair") -> BlindLabel | NoReply:
+        """Which of two responses serves the question better; the order shown is drawn from ``rng`` and recorded."""
+        swapped = rng.random() < 0.5
+        orders = [swapped, not swapped] if self.both_orders else [swapped]
+        shown = [self._shown(question, first, second, swap, partition, sample) for swap in orders]
+        labels = [item for item in shown if not isinstance(item, NoReply)]
+        if len(labels) < len(shown):
+            return next(item for item in shown if isinstance(item, NoReply))
+        names = tuple("second-first" if swap else "first-second" for swap in orders)
+        weights = [weight for _, _, weight in labels if weight is not None]
+        if self.both_orders and len(weights) == len(labels):
+            total = {label: sum(weight[label] for weight in weights) for label in weights[0]}
+            best = max(total, key=lambda label: total[label])
+            return BlindLabel(label=best, rationale=labels[0][1], orders=names)
+        agreed = len({label for label, _, _ in labels}) == 1
+        return BlindLabel(label=labels[0][0] if agreed else "equivalent", rationale=labels[0][1] if agreed else "the two orders disagree", orders=names)
+
+    def _shown(self, question: str, first: str, second: str, swap: bool, partition: str, sample: str) -> tuple[Label, str, dict[Label, float] | None] | NoReply:
+        a, b = (second, first) if swap else (first, second)
+        names: dict[str, Label] = {"A": "second" if swap else "first", "B": "first" if swap else "second", "equivalent": "equivalent"}
+
+        def read(prediction: dspy.Prediction) -> tuple[Label, str, dict[Label, float] | None]:
+            chances = choice_probabilities(prediction.get("logprobs"), _CHOICES) if self.probabilities else None
+            weights = {names[choice]: chances[choice] for choice in _CHOICES} if chances else None
+            return names[prediction.preference.preferred], prediction.preference.rationale.strip(), weights
+
+        options = {"logprobs": True, "top_logprobs": 10} if self.probabilities else None
+        return self.ask(
+            read, partition=partition, sample=f"{sample}/{'ba' if swap else 'ab'}", options=options,
+            question=fence("question", question), response_a=fence("response A", a), response_b=fence("response B", b),
+        )
+
+    def reveal(self, question: str, better: str, other: str, rationale: str, rubric: Rubric, verdicts: tuple[Sequence[Outcome], Sequence[Outcome]], *, partition: str = "", sample: str = "reveal") -> Miss | NoReply:
+        """Explain why the rubric misses a settled preference; ``verdicts`` are those of the better and the other."""
+        return self.ask(
+            _miss, partition=partition, sample=sample, predictor=self.reveal_predict, question=fence("question", question),
+            better_response=fence("better response", better), other_response=fence("other response", other),
+            difference=fence("difference", rationale), rubric_scores=fence("rubric", scored_rubric_text(rubric, *verdicts)),
+        )
+
+
+def _miss(prediction: dspy.Prediction) -> Miss:
+    return Miss(explanation=prediction.miss.explanation.strip(), principle=prediction.miss.principle.strip())

@@ -1,0 +1,60 @@
+"""The two rewriters: from failures or findings to typed edits of a skill document."""
+
+from collections.abc import Sequence
+
+import dspy
+
+from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
+from decoevo_dspy.roles.text import Failure, Finding, failures_text, fence, findings_text
+from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
+from decoevo_dspy.skill import Candidate, Discarded, Edit, Skill, admit, apply_edits
+from decoevo_dspy.task import Task
+
+
+class SolverRewriter(Role):
+    """Turns judge failures (and, for Direct Audit, audit findings) into edits of the solver skill."""
+
+    name = "solver_rewriter"
+    signature = RewriteSolver
+
+    def propose(self, task: Task, skill: Skill, failures: Sequence[Failure], rejected: Sequence[str], budget: int, *, sample: str, findings: Sequence[tuple[str, Sequence[Finding]]] = ()) -> Candidate | Discarded | NoReply:
+        """A candidate skill s′ from at most ``budget`` edits; ``rejected`` are earlier edits with their scores."""
+        evidence = failures_text(failures) + (f"\n\n{findings_text(findings)}" if findings else "")
+        rewrite = self.ask(
+            _edits, partition="train", sample=sample, task=fence("task", task.description), skill=fence("skill", skill.text),
+            failures=fence("failures", evidence), rejected_edits=fence("rejected edits", "\n".join(rejected) or "(none)"),
+            edit_budget=budget,
+        )
+        return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
+
+
+class GeneratorRewriter(Role):
+    """Distils audit findings of the probe partition into edits of the generator skill; it sees nothing else."""
+
+    name = "generator_rewriter"
+    signature = RewriteGenerator
+
+    def distil(self, task: Task, skill: Skill, findings: Sequence[tuple[str, Sequence[Finding]]], budget: int, *, sample: str) -> Candidate | Discarded | NoReply:
+        """A candidate skill g′ from the findings, by section, with at most ``budget`` edits."""
+        rewrite = self.ask(
+            _edits, partition="probe", sample=sample, task=fence("task", task.description), skill=fence("skill", skill.text),
+            findings=fence("findings", findings_text(findings)), edit_budget=budget,
+        )
+        return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
+
+
+Rewrite = tuple[str, tuple[Edit, ...]]
+
+
+def _edits(prediction: dspy.Prediction) -> Rewrite:
+    rewrite = prediction.rewrite
+    if not rewrite.edits:
+        raise InvalidReply("no edits")
+    return rewrite.summary.strip(), tuple(Edit(op=e.op, target=e.target, content=e.content) for e in rewrite.edits)
+
+
+def candidate(parent: Skill, rewrite: Rewrite, budget: int) -> Candidate | Discarded:
+    """Apply a rewrite and refuse what cannot be a skill."""
+    summary, edits = rewrite
+    skill, reports = apply_edits(parent, edits, budget)
+    return admit(Candidate(skill=skill, parent=parent, reports=reports, summary=summary))

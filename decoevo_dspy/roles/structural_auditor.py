@@ -1,0 +1,38 @@
+"""The structural auditor as a module: rubric → adequacy u, rationale ξ, repair κ; no response, no score."""
+
+from dataclasses import dataclass
+
+import dspy
+
+from decoevo_dspy.roles.base import NoReply, Role
+from decoevo_dspy.roles.text import fence
+from decoevo_dspy.rubric import Rubric
+from decoevo_dspy.signatures import AuditStructure
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructuralFinding:
+    """Adequacy u ∈ [0, 1], rationale ξ and repair κ (empty when nothing is missing) of one rubric."""
+
+    adequacy: float
+    rationale: str
+    repair: str
+
+
+class StructuralAuditor(Role):
+    """Asks what a rubric omits, against the public specification π_str alone (METHOD.md §4)."""
+
+    name = "structural_auditor"
+    signature = AuditStructure
+
+    def audit(self, specification: str, question: str, rubric: Rubric, *, partition: str = "", sample: str = "audit") -> StructuralFinding | NoReply:
+        """Audit the rubric of one question."""
+        return self.ask(
+            _finding, partition=partition, sample=sample, specification=fence("specification", specification),
+            question=fence("question", question), rubric=fence("rubric", rubric.numbered()),
+        )
+
+
+def _finding(prediction: dspy.Prediction) -> StructuralFinding:
+    report = prediction.report
+    return StructuralFinding(adequacy=report.adequacy / 10, rationale=report.rationale.strip(), repair=report.repair.strip())
