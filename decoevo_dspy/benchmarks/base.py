@@ -93,7 +93,9 @@ class GraderClient(Protocol):
 
     model: str
 
-    def complete(self, messages: Sequence[Mapping[str, str]], *, params: Mapping[str, Any], sample: int = 0) -> RawReply: ...
+    def complete(
+        self, messages: Sequence[Mapping[str, str]], *, params: Mapping[str, Any], sample: int = 0
+    ) -> RawReply: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +140,15 @@ class Grader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A loaded benchmark: its questions in file order, the sealed gold, and its name as in ``data.benchmark``."""
+    """A loaded benchmark: its questions in file order, the sealed gold, and its name as in ``data.benchmark``.
+
+    ``revision`` is the hub commit it came from, empty for a local file. ``kin`` maps a question id to a family key:
+    questions of one family (EQ-Bench's seeded variants of one prompt, rounds of one conversation) belong in one
+    partition. Questions without an entry stand alone.
+    """
 
     name: str
     questions: tuple[Question, ...]
     gold: SealedGold
     revision: str = ""
+    kin: Mapping[str, str] = field(default_factory=dict)

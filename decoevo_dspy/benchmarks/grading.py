@@ -1,0 +1,261 @@
+"""What all official graders share: asking with bounded retries, cleaning answers, and putting the score together."""
+
+import json
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, OfficialScore, RawReply
+from decoevo_dspy.benchmarks.reading import clean_text
+from decoevo_dspy.benchmarks.templates import Template, sha256
+from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, EndpointError, ExecutionError, ReplayDiverged
+from decoevo_dspy.task import Question
+
+Messages = Sequence[Mapping[str, str]]
+MODES: tuple[GraderMode, GraderMode] = ("official", "robust")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One thing to ask the grader model: ``key`` says for which question and part, ``first_sample`` offsets repeats."""
+
+    key: tuple[Any, ...]
+    messages: Messages
+    first_sample: int = 0
+    sample_step: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replies:
+    """The replies to one `Ask` in the order they came. ``failed``: the endpoint gave up, or no reply was accepted."""
+
+    key: tuple[Any, ...]
+    replies: tuple[RawReply, ...]
+    failed: bool
+    error: str = ""
+
+    def first(self, parse: Callable[[RawReply], Any]) -> Any:
+        """The first parsed value that is not ``None``; ``None`` when no reply parses."""
+        return next((value for value in map(parse, self.replies) if value is not None), None)
+
+
+def ask_all(
+    asks: Sequence[Ask],
+    client: GraderClient | None,
+    mapper: Mapper,
+    *,
+    params: Mapping[str, Any],
+    accept: Callable[[Ask, RawReply], bool],
+    attempts: int,
+) -> list[Replies]:
+    """Ask every item until a reply is accepted, at most ``attempts`` times each, in parallel through ``mapper``.
+
+    An `ExecutionError` leaves that item failed; the errors that concern the whole run (endpoint unusable, budget
+    reached, replay diverged) pass through.
+
+    Raises:
+        ConfigurationError: when there is no grader model.
+    """
+    if client is None:
+        raise ConfigurationError("this benchmark's grader needs a model; set models.grader")
+
+    def one(ask: Ask) -> Replies:
+        replies: list[RawReply] = []
+        for attempt in range(attempts):
+            try:
+                sample = ask.first_sample + attempt * ask.sample_step
+                reply = client.complete(ask.messages, params=params, sample=sample)
+            except (EndpointError, BudgetExceeded, ReplayDiverged):
+                raise
+            except ExecutionError as error:
+                return Replies(key=ask.key, replies=tuple(replies), failed=True, error=type(error).__name__)
+            replies.append(reply)
+            if accept(ask, reply):
+                return Replies(key=ask.key, replies=tuple(replies), failed=False)
+        return Replies(key=ask.key, replies=tuple(replies), failed=True, error="no acceptable reply")
+
+    return mapper(one, asks)
+
+
+def last_object(text: str) -> dict[str, Any] | None:
+    """The last complete JSON object in a reply, whatever stands around it (fences, prose, reasoning).
+
+    Objects inside a broken object are not read, so that a quoted object cannot stand in for the grader's own. Bare
+    ``NaN`` makes an object unreadable. Returns ``None`` when there is none.
+    """
+    text = strip_reasoning(text)
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    found: dict[str, Any] | None = None
+    position = text.find("{")
+    while position != -1:
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = _closing(text, position)
+            if end is None:
+                return found
+        else:
+            found = value
+        position = text.find("{", end)
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace at ``start`` is closed, by counting braces; ``None`` when it never is."""
+    depth = 0
+    for match in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if match.group() == "{" else -1
+        if depth == 0:
+            return start + match.end()
+    return None
+
+
+def strip_reasoning(text: str) -> str:
+    """``text`` without the model's reasoning: leading ``<think>``/``<reasoning>`` blocks, or all up to a closing tag
+    that was never opened (chat templates open it in the prompt). Reasoning that never ends leaves an empty answer.
+    """
+    while opened := re.match(r"\s*<(think|reasoning)>", text):
+        closing = f"</{opened.group(1)}>"
+        end = text.find(closing)
+        if end == -1:
+            return ""
+        text = text[end + len(closing) :].lstrip()
+    closed = re.search(r"</(think|reasoning)>", text)
+    if closed and f"<{closed.group(1)}>" not in text[: closed.start()]:
+        text = text[closed.end() :].lstrip()
+    return text
+
+
+def count_words(text: str) -> int:
+    """Words of an answer; a CJK character counts as one word."""
+    wide = r"\u2e80-\u9fff\uf900-\ufaff"
+    return len(re.findall(rf"[{wide}]|[^\W{wide}]+(?:['’-][^\W{wide}]+)*", text))
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, ``None`` of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def means_by(groups: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The mean of every non-empty group, rounded to 6 decimals."""
+    return {name: round(sum(values) / len(values), 6) for name, values in groups.items() if values}
+
+
+def bootstrap_means(values: Sequence[float], resamples: int, seed: int = 0) -> list[float]:
+    """Sorted means of ``resamples`` resamples with replacement; seeded, where the official codes are not."""
+    rng = random.Random(seed)
+    size = len(values)
+    return sorted(sum(rng.choices(values, k=size)) / size for _ in range(resamples)) if size else []
+
+
+@dataclass(kw_only=True)
+class Base:
+    """Fields and helpers of every official grader; each benchmark's file adds messages, parser and aggregation."""
+
+    mode: GraderMode = "official"
+    strip_answers: bool = True
+    max_attempts: int = 10
+    templates: Mapping[str, Template] = field(default_factory=dict)
+
+    id = ""
+    default_model = ""
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigurationError(f"grader mode must be 'official' or 'robust', not {self.mode!r}")
+        if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
+            raise ConfigurationError(f"max_attempts must be an integer of at least 1, not {self.max_attempts!r}")
+
+    @property
+    def official_prompt(self) -> bool:
+        """Whether every prompt text was read from a checkout and has the pinned hash."""
+        return bool(self.templates) and all(template.official for template in self.templates.values())
+
+    @property
+    def prompt_hash(self) -> str:
+        """SHA-256 of the prompt template; of the joined hashes when the benchmark has several."""
+        hashes = [template.hash for template in self.templates.values()]
+        return hashes[0] if len(hashes) == 1 else sha256("\n".join(hashes))
+
+    def answers(self, questions: Sequence[Question], responses: Mapping[str, str]) -> dict[str, str]:
+        """The answers to grade by question id, cleaned as the settings say; unanswered questions are left out."""
+        found = {q.id: responses[q.id] for q in questions if responses.get(q.id) is not None}
+        return {key: self.clean(clean_text(text)) for key, text in found.items()}
+
+    def clean(self, text: str) -> str:
+        """One answer as the grader sees it: without reasoning when ``strip_answers`` says so."""
+        return strip_reasoning(text) if self.strip_answers else text
+
+    def settings(self) -> dict[str, Any]:
+        """The decisions that are printed with the score."""
+        sources = sorted({template.source for template in self.templates.values()})
+        return {"strip_answers": self.strip_answers, "max_attempts": self.max_attempts, "prompt_source": sources}
+
+    def result(
+        self,
+        *,
+        questions: Sequence[Question],
+        answers: Mapping[str, str],
+        client: GraderClient | None,
+        asked: Sequence[Replies],
+        values: Mapping[str, Mapping[str, float | None]],
+        scores: Mapping[str, float | None],
+        figures: Mapping[str, Any],
+    ) -> OfficialScore:
+        """Put the score together.
+
+        ``values`` (per question) and ``scores`` (0–100) hold both modes' figures, computed from the same replies; a
+        score without a graded question is reported as ``None``.
+        """
+        own = values[self.mode]
+        other_mode = MODES[1 - MODES.index(self.mode)]
+        other = values[other_mode]
+        graded = [v for v in own.values() if v is not None]
+        differences = {
+            key: {self.mode: own[key], other_mode: other[key]} for key in own if not _same(own[key], other[key])
+        }
+        shared = {
+            "other_mode": {
+                "mode": other_mode,
+                "score": scores[other_mode] if any(v is not None for v in other.values()) else None,
+                "n_graded": sum(v is not None for v in other.values()),
+            },
+            "mode_differences": differences,
+            "unanswered": sum(q.id not in answers for q in questions),
+            "errors": _count(replies.error for replies in asked if replies.failed),
+            "truncated_replies": sum(r.finish_reason == "length" for a in asked for r in a.replies),
+        }
+        return OfficialScore(
+            score=scores[self.mode] if graded else None,
+            n_graded=len(graded),
+            n_total=len(questions),
+            grader=self.id,
+            mode=self.mode,
+            prompt_hash=self.prompt_hash,
+            official_prompt=self.official_prompt,
+            model=client.model if client is not None else "",
+            retries=sum(max(0, len(a.replies) - 1) for a in asked),
+            failures=sum(a.failed for a in asked),
+            answer_words=mean([count_words(text) for text in answers.values()]),
+            settings=self.settings(),
+            per_question=dict(own),
+            figures={**figures, **shared},
+        )
+
+
+def _same(one: float | None, two: float | None) -> bool:
+    return one is two or (one is not None and two is not None and abs(one - two) < 1e-12)
+
+
+def _count(names: Any) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
