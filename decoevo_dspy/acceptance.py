@@ -47,7 +47,9 @@ class PairedScores:
         """J(incumbent) and J(candidate) over the questions that both sides have graded; the others are ungraded."""
         pairs = [(self.incumbent[key], self.candidate[key]) for key in self.incumbent]
         lost = Ungraded(reason="not graded on both sides")
-        both = [(a, b) if not isinstance(a, Ungraded) and not isinstance(b, Ungraded) else (lost, lost) for a, b in pairs]
+        both = [
+            (a, b) if not isinstance(a, Ungraded) and not isinstance(b, Ungraded) else (lost, lost) for a, b in pairs
+        ]
         return mean([a for a, _ in both]), mean([b for _, b in both])
 
     def deltas(self) -> list[float]:

@@ -8,7 +8,9 @@ class MissedDistinction(BaseModel):
     """Why the rubric misses the difference, and the principle κ that would have caught it."""
 
     explanation: str = Field(max_length=400, description="why the rubric scores the two responses alike")
-    principle: str = Field(max_length=300, description="the missing or underweighted requirement, as a rule for writing rubrics")
+    principle: str = Field(
+        max_length=300, description="the missing or underweighted requirement, as a rule for writing rubrics"
+    )
 
 
 class RevealMiss(dspy.Signature):
@@ -25,5 +27,7 @@ class RevealMiss(dspy.Signature):
     better_response: str = dspy.InputField(desc="the response that was preferred")
     other_response: str = dspy.InputField(desc="the response that was not preferred")
     difference: str = dspy.InputField(desc="why it was preferred, said before the rubric was seen")
-    rubric_scores: str = dspy.InputField(desc="the rubric; for each criterion the score of the better and the other response")
+    rubric_scores: str = dspy.InputField(
+        desc="the rubric; for each criterion the score of the better and the other response"
+    )
     miss: MissedDistinction = dspy.OutputField(desc="the explanation, then the principle")

@@ -8,7 +8,9 @@ class StructuralReport(BaseModel):
     """Rationale ξ, repair κ and adequacy u (in tenths) of one rubric."""
 
     rationale: str = Field(max_length=500, description="which requirements the rubric covers and which it omits")
-    repair: str = Field(max_length=300, description="the most important omission, as a rule for writing rubrics; empty if none")
+    repair: str = Field(
+        max_length=300, description="the most important omission, as a rule for writing rubrics; empty if none"
+    )
     adequacy: int = Field(ge=0, le=10, description="0 = misses what matters, 10 = nothing of importance is missing")
 
 

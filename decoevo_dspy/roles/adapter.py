@@ -28,7 +28,9 @@ class RoleAdapter(dspy.JSONAdapter):
         super().__init__(use_native_function_calling=False)
         self.structured = structured
 
-    def _prepare_response_format(self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]) -> None:
+    def _prepare_response_format(
+        self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]
+    ) -> None:
         if self.structured == "none":
             return
         if self.structured == "json_object":
@@ -45,7 +47,9 @@ class RoleAdapter(dspy.JSONAdapter):
         """The output fields from the last complete JSON object of ``completion``."""
 
         def failure(message: str) -> AdapterParseError:
-            return AdapterParseError(adapter_name="RoleAdapter", signature=signature, lm_response=completion, message=message)
+            return AdapterParseError(
+                adapter_name="RoleAdapter", signature=signature, lm_response=completion, message=message
+            )
 
         found = last_object(completion)
         if found is None:

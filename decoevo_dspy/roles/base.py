@@ -77,7 +77,9 @@ class Role(dspy.Module):
     signature: type[dspy.Signature]
     temperature = 0.0
 
-    def __init__(self, *, structured: Structured = "auto", context_tokens: int | None = None, counts: ReplyCounts | None = None) -> None:
+    def __init__(
+        self, *, structured: Structured = "auto", context_tokens: int | None = None, counts: ReplyCounts | None = None
+    ) -> None:
         super().__init__()
         self.predict = dspy.Predict(self.signature)
         self.structured: Structured = structured
@@ -102,7 +104,11 @@ class Role(dspy.Module):
         chosen = predictor or self.predict
         lm = chosen.lm or dspy.settings.lm
         room = max_tokens(chosen.signature, self.context_tokens)
-        config = {"max_tokens": room, **(options or {}), **_unset(lm, temperature if temperature is not None else self.temperature)}
+        config = {
+            "max_tokens": room,
+            **(options or {}),
+            **_unset(lm, temperature if temperature is not None else self.temperature),
+        }
         config = {k: v for k, v in config.items() if _wanted(lm, k)}
         fitted = self._fit(inputs, room)
         failure = NoReply(kind="unparsable", reason="not asked")
@@ -121,12 +127,26 @@ class Role(dspy.Module):
         self.counts.add(self.name, f"failed_{failure.kind}")
         return failure
 
-    def _once(self, predictor: dspy.Predict, config: Mapping[str, Any], read: Callable[[dspy.Prediction], T], *, partition: str, sample: str, inputs: Mapping[str, Any]) -> T | NoReply:
-        with call_scope(partition=partition, sample=sample) as scope, dspy.context(adapter=RoleAdapter(self.structured), trace=None):
+    def _once(
+        self,
+        predictor: dspy.Predict,
+        config: Mapping[str, Any],
+        read: Callable[[dspy.Prediction], T],
+        *,
+        partition: str,
+        sample: str,
+        inputs: Mapping[str, Any],
+    ) -> T | NoReply:
+        with (
+            call_scope(partition=partition, sample=sample) as scope,
+            dspy.context(adapter=RoleAdapter(self.structured), trace=None),
+        ):
             try:
                 prediction = predictor(config=dict(config), **inputs)
                 truncated = any(call.finish_reason == "length" for call in scope.calls)
-                return NoReply(kind="truncated", reason="the reply ran into max_tokens") if truncated else read(prediction)
+                return (
+                    NoReply(kind="truncated", reason="the reply ran into max_tokens") if truncated else read(prediction)
+                )
             except AdapterParseError as error:
                 if any(call.finish_reason == "length" for call in scope.calls):
                     return NoReply(kind="truncated", reason="the reply ran into max_tokens")
@@ -143,7 +163,12 @@ class Role(dspy.Module):
     def _fit(self, inputs: dict[str, Any], reply_tokens: int) -> dict[str, Any]:
         if self.context_tokens is None:
             return inputs
-        room = self.context_tokens - reply_tokens - estimate_tokens(RoleAdapter(self.structured).format_system_message(self.predict.signature)) - 40
+        room = (
+            self.context_tokens
+            - reply_tokens
+            - estimate_tokens(RoleAdapter(self.structured).format_system_message(self.predict.signature))
+            - 40
+        )
         fitted, cuts = fit(inputs, room)
         for _ in range(cuts):
             self.counts.add(self.name, "inputs_cut")
@@ -206,7 +231,9 @@ def fit(inputs: Mapping[str, Any], room: int) -> tuple[dict[str, Any], int]:
         if keep >= len(value):
             break
         head = keep * 2 // 3
-        fitted[name] = f"{value[:head]}\n[… {len(value) - keep} characters cut …]\n{value[len(value) - (keep - head):]}"
+        fitted[name] = (
+            f"{value[:head]}\n[… {len(value) - keep} characters cut …]\n{value[len(value) - (keep - head) :]}"
+        )
         cut.add(name)
         sizes[name] = estimate_tokens(fitted[name]) + 12
         over = sum(sizes.values()) - room

@@ -49,7 +49,9 @@ class ContrastiveAuditor(Role):
         self.both_orders, self.probabilities = both_orders, probabilities
         self.reveal_predict = dspy.Predict(RevealMiss)
 
-    def prefer(self, question: str, first: str, second: str, *, rng: random.Random, partition: str = "", sample: str = "pair") -> BlindLabel | NoReply:
+    def prefer(
+        self, question: str, first: str, second: str, *, rng: random.Random, partition: str = "", sample: str = "pair"
+    ) -> BlindLabel | NoReply:
         """Which of two responses serves the question better; the order shown is drawn from ``rng`` and recorded."""
         swapped = rng.random() < 0.5
         orders = [swapped, not swapped] if self.both_orders else [swapped]
@@ -64,11 +66,21 @@ class ContrastiveAuditor(Role):
             best = max(total, key=lambda label: total[label])
             return BlindLabel(label=best, rationale=labels[0][1], orders=names)
         agreed = len({label for label, _, _ in labels}) == 1
-        return BlindLabel(label=labels[0][0] if agreed else "equivalent", rationale=labels[0][1] if agreed else "the two orders disagree", orders=names)
+        return BlindLabel(
+            label=labels[0][0] if agreed else "equivalent",
+            rationale=labels[0][1] if agreed else "the two orders disagree",
+            orders=names,
+        )
 
-    def _shown(self, question: str, first: str, second: str, swap: bool, partition: str, sample: str) -> tuple[Label, str, dict[Label, float] | None] | NoReply:
+    def _shown(
+        self, question: str, first: str, second: str, swap: bool, partition: str, sample: str
+    ) -> tuple[Label, str, dict[Label, float] | None] | NoReply:
         a, b = (second, first) if swap else (first, second)
-        names: dict[str, Label] = {"A": "second" if swap else "first", "B": "first" if swap else "second", "equivalent": "equivalent"}
+        names: dict[str, Label] = {
+            "A": "second" if swap else "first",
+            "B": "first" if swap else "second",
+            "equivalent": "equivalent",
+        }
 
         def read(prediction: dspy.Prediction) -> tuple[Label, str, dict[Label, float] | None]:
             chances = choice_probabilities(prediction.get("logprobs"), _CHOICES) if self.probabilities else None
@@ -77,16 +89,38 @@ class ContrastiveAuditor(Role):
 
         options = {"logprobs": True, "top_logprobs": 10} if self.probabilities else None
         return self.ask(
-            read, partition=partition, sample=f"{sample}/{'ba' if swap else 'ab'}", options=options,
-            question=fence("question", question), response_a=fence("response A", a), response_b=fence("response B", b),
+            read,
+            partition=partition,
+            sample=f"{sample}/{'ba' if swap else 'ab'}",
+            options=options,
+            question=fence("question", question),
+            response_a=fence("response A", a),
+            response_b=fence("response B", b),
         )
 
-    def reveal(self, question: str, better: str, other: str, rationale: str, rubric: Rubric, verdicts: tuple[Sequence[Outcome], Sequence[Outcome]], *, partition: str = "", sample: str = "reveal") -> Miss | NoReply:
+    def reveal(
+        self,
+        question: str,
+        better: str,
+        other: str,
+        rationale: str,
+        rubric: Rubric,
+        verdicts: tuple[Sequence[Outcome], Sequence[Outcome]],
+        *,
+        partition: str = "",
+        sample: str = "reveal",
+    ) -> Miss | NoReply:
         """Explain why the rubric misses a settled preference; ``verdicts`` are those of the better and the other."""
         return self.ask(
-            _miss, partition=partition, sample=sample, predictor=self.reveal_predict, question=fence("question", question),
-            better_response=fence("better response", better), other_response=fence("other response", other),
-            difference=fence("difference", rationale), rubric_scores=fence("rubric", scored_rubric_text(rubric, *verdicts)),
+            _miss,
+            partition=partition,
+            sample=sample,
+            predictor=self.reveal_predict,
+            question=fence("question", question),
+            better_response=fence("better response", better),
+            other_response=fence("other response", other),
+            difference=fence("difference", rationale),
+            rubric_scores=fence("rubric", scored_rubric_text(rubric, *verdicts)),
         )
 
 

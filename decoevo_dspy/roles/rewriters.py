@@ -17,12 +17,27 @@ class SolverRewriter(Role):
     name = "solver_rewriter"
     signature = RewriteSolver
 
-    def propose(self, task: Task, skill: Skill, failures: Sequence[Failure], rejected: Sequence[str], budget: int, *, sample: str, findings: Sequence[tuple[str, Sequence[Finding]]] = ()) -> Candidate | Discarded | NoReply:
+    def propose(
+        self,
+        task: Task,
+        skill: Skill,
+        failures: Sequence[Failure],
+        rejected: Sequence[str],
+        budget: int,
+        *,
+        sample: str,
+        findings: Sequence[tuple[str, Sequence[Finding]]] = (),
+    ) -> Candidate | Discarded | NoReply:
         """A candidate skill s′ from at most ``budget`` edits; ``rejected`` are earlier edits with their scores."""
         evidence = failures_text(failures) + (f"\n\n{findings_text(findings)}" if findings else "")
         rewrite = self.ask(
-            _edits, partition="train", sample=sample, task=fence("task", task.description), skill=fence("skill", skill.text),
-            failures=fence("failures", evidence), rejected_edits=fence("rejected edits", "\n".join(rejected) or "(none)"),
+            _edits,
+            partition="train",
+            sample=sample,
+            task=fence("task", task.description),
+            skill=fence("skill", skill.text),
+            failures=fence("failures", evidence),
+            rejected_edits=fence("rejected edits", "\n".join(rejected) or "(none)"),
             edit_budget=budget,
         )
         return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
@@ -34,11 +49,18 @@ class GeneratorRewriter(Role):
     name = "generator_rewriter"
     signature = RewriteGenerator
 
-    def distil(self, task: Task, skill: Skill, findings: Sequence[tuple[str, Sequence[Finding]]], budget: int, *, sample: str) -> Candidate | Discarded | NoReply:
+    def distil(
+        self, task: Task, skill: Skill, findings: Sequence[tuple[str, Sequence[Finding]]], budget: int, *, sample: str
+    ) -> Candidate | Discarded | NoReply:
         """A candidate skill g′ from the findings, by section, with at most ``budget`` edits."""
         rewrite = self.ask(
-            _edits, partition="probe", sample=sample, task=fence("task", task.description), skill=fence("skill", skill.text),
-            findings=fence("findings", findings_text(findings)), edit_budget=budget,
+            _edits,
+            partition="probe",
+            sample=sample,
+            task=fence("task", task.description),
+            skill=fence("skill", skill.text),
+            findings=fence("findings", findings_text(findings)),
+            edit_budget=budget,
         )
         return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
 

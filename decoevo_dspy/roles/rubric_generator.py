@@ -29,9 +29,13 @@ class RubricGenerator(Role):
             with_skill(WriteRubric.instructions, GENERATOR_HEADING, self.skill.text)
         )
 
-    def generate(self, question: str, *, partition: str = "", sample: str = "rubric", temperature: float | None = None) -> Rubric | NoReply:
+    def generate(
+        self, question: str, *, partition: str = "", sample: str = "rubric", temperature: float | None = None
+    ) -> Rubric | NoReply:
         """The rubric of a question; ``sample`` names the draw, so that another name is a fresh rubric."""
-        return self.ask(_rubric, partition=partition, sample=sample, temperature=temperature, question=fence("question", question))
+        return self.ask(
+            _rubric, partition=partition, sample=sample, temperature=temperature, question=fence("question", question)
+        )
 
     def forward(self, question: str) -> dspy.Prediction:
         rubric = self.generate(question)

@@ -41,7 +41,16 @@ class RubricJudge(Role):
         self.mode: JudgeMode = mode
         self.predict = dspy.Predict({"criterion": JudgeCriterion, "rubric": JudgeRubric, "logprob": JudgeYesNo}[mode])
 
-    def judge(self, question: str, response: str, rubric: Rubric, *, partition: str = "", sample: str = "judge", map: Mapper = _in_line) -> tuple[Outcome, ...]:
+    def judge(
+        self,
+        question: str,
+        response: str,
+        rubric: Rubric,
+        *,
+        partition: str = "",
+        sample: str = "judge",
+        map: Mapper = _in_line,
+    ) -> tuple[Outcome, ...]:
         """One outcome per criterion, in the rubric's order; ``map`` may run the calls of a rubric in parallel."""
         texts = {"question": fence("question", question), "response": fence("response", response)}
         if self.mode == "rubric":
@@ -58,7 +67,9 @@ class RubricJudge(Role):
         def read(prediction: dspy.Prediction) -> Verdict:
             return Verdict(score=prediction.verdict.score / 10, rationale=prediction.verdict.rationale.strip())
 
-        return _outcome(self.ask(read, partition=partition, sample=sample, **texts, criterion=fence("criterion", criterion.text)))
+        return _outcome(
+            self.ask(read, partition=partition, sample=sample, **texts, criterion=fence("criterion", criterion.text))
+        )
 
     def _whole(self, texts: Mapping[str, str], rubric: Rubric, partition: str, sample: str) -> tuple[Outcome, ...]:
         wanted = [f"c{i}" for i in range(1, len(rubric.criteria) + 1)]
@@ -71,18 +82,31 @@ class RubricJudge(Role):
             by_id = {item.id: item for item in items}
             return tuple(Verdict(score=by_id[i].score / 10, rationale=by_id[i].rationale.strip()) for i in wanted)
 
-        reply = self.ask(read, partition=partition, sample=sample, **texts, criteria=fence("criteria", rubric.numbered()))
+        reply = self.ask(
+            read, partition=partition, sample=sample, **texts, criteria=fence("criteria", rubric.numbered())
+        )
         return tuple(Ungraded(reason=str(reply)) for _ in wanted) if isinstance(reply, NoReply) else reply
 
     def _probability(self, texts: Mapping[str, str], criterion: Criterion, partition: str, sample: str) -> Outcome:
         def read(prediction: dspy.Prediction) -> Outcome:
             weights = choice_probabilities(prediction.get("logprobs"), ("yes", "no"))
             if weights is None:
-                return Ungraded(reason="unparsable: the endpoint returned no token probabilities (judge_mode = \"logprob\")")
-            return Verdict(score=weights["yes"], rationale="" if weights["yes"] >= 0.5 else "not met, by token probability")
+                return Ungraded(
+                    reason='unparsable: the endpoint returned no token probabilities (judge_mode = "logprob")'
+                )
+            return Verdict(
+                score=weights["yes"], rationale="" if weights["yes"] >= 0.5 else "not met, by token probability"
+            )
 
         options = {"logprobs": True, "top_logprobs": 10}
-        reply = self.ask(read, partition=partition, sample=sample, options=options, **texts, criterion=fence("criterion", criterion.text))
+        reply = self.ask(
+            read,
+            partition=partition,
+            sample=sample,
+            options=options,
+            **texts,
+            criterion=fence("criterion", criterion.text),
+        )
         return _outcome(reply)
 
 

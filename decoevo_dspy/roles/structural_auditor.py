@@ -25,14 +25,22 @@ class StructuralAuditor(Role):
     name = "structural_auditor"
     signature = AuditStructure
 
-    def audit(self, specification: str, question: str, rubric: Rubric, *, partition: str = "", sample: str = "audit") -> StructuralFinding | NoReply:
+    def audit(
+        self, specification: str, question: str, rubric: Rubric, *, partition: str = "", sample: str = "audit"
+    ) -> StructuralFinding | NoReply:
         """Audit the rubric of one question."""
         return self.ask(
-            _finding, partition=partition, sample=sample, specification=fence("specification", specification),
-            question=fence("question", question), rubric=fence("rubric", rubric.numbered()),
+            _finding,
+            partition=partition,
+            sample=sample,
+            specification=fence("specification", specification),
+            question=fence("question", question),
+            rubric=fence("rubric", rubric.numbered()),
         )
 
 
 def _finding(prediction: dspy.Prediction) -> StructuralFinding:
     report = prediction.report
-    return StructuralFinding(adequacy=report.adequacy / 10, rationale=report.rationale.strip(), repair=report.repair.strip())
+    return StructuralFinding(
+        adequacy=report.adequacy / 10, rationale=report.rationale.strip(), repair=report.repair.strip()
+    )

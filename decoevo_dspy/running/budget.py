@@ -51,7 +51,9 @@ class Budget:
             calls = sum(int(role["calls"]) for role in usage.values())
             tokens = sum(int(role["prompt_tokens"]) + int(role["completion_tokens"]) for role in usage.values())
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigurationError(f"{file}: no finished run to take a budget from ({type(error).__name__})") from error
+            raise ConfigurationError(
+                f"{file}: no finished run to take a budget from ({type(error).__name__})"
+            ) from error
         return cls(max_calls=max(calls, 1), max_tokens=max(tokens, 1))
 
 

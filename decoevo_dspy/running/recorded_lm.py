@@ -120,13 +120,24 @@ class RecordedLM(dspy.BaseLM):
         turns = messages if messages is not None else [{"role": "user", "content": prompt}]
         params = {**self.kwargs, **kwargs}
         if self.send_seed:
-            params["seed"] = kwargs["seed"] = derive(self.recorder.seed, self.role, scope.partition, scope.sample) + int(params.get("rollout_id") or 0)
+            params["seed"] = kwargs["seed"] = derive(
+                self.recorder.seed, self.role, scope.partition, scope.sample
+            ) + int(params.get("rollout_id") or 0)
         visible = {k: _plain(v) for k, v in params.items() if k not in _KEY_FREE and v is not None}
         request_hash = _digest([turns, visible, self.model])
-        key = _digest([self.recorder.seed, self.role, scope.partition, scope.sample, params.get("rollout_id"), request_hash])
+        key = _digest(
+            [self.recorder.seed, self.role, scope.partition, scope.sample, params.get("rollout_id"), request_hash]
+        )
         pending = Call(
-            key=key, run=self.recorder.run, role=self.role, partition=scope.partition, sample=scope.sample, model=self.model,
-            request_hash=request_hash, messages=tuple((str(t["role"]), _text(t.get("content"))) for t in turns), params=visible,
+            key=key,
+            run=self.recorder.run,
+            role=self.role,
+            partition=scope.partition,
+            sample=scope.sample,
+            model=self.model,
+            request_hash=request_hash,
+            messages=tuple((str(t["role"]), _text(t.get("content"))) for t in turns),
+            params=visible,
             outputs=[],
         )
         with self.recorder.store.key_lock(key):
@@ -161,13 +172,19 @@ class RecordedLM(dspy.BaseLM):
                     with adapter_message_call(lm, messages):
                         outputs = lm(messages=messages, cache=False, **options)
             except LMError as error:
-                return replace(pending, error=_failure(error, self), latency_s=time.monotonic() - started, finish_reason="error")
+                return replace(
+                    pending, error=_failure(error, self), latency_s=time.monotonic() - started, finish_reason="error"
+                )
         entry = lm.history[-1]
         usage = entry.get("usage") or {}
         return replace(
-            pending, outputs=[_plain(output) for output in outputs], finish_reason=_finish_reason(entry.get("response")),
-            prompt_tokens=int(usage.get("prompt_tokens") or 0), completion_tokens=int(usage.get("completion_tokens") or 0),
-            usd=entry.get("cost"), latency_s=time.monotonic() - started,
+            pending,
+            outputs=[_plain(output) for output in outputs],
+            finish_reason=_finish_reason(entry.get("response")),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            completion_tokens=int(usage.get("completion_tokens") or 0),
+            usd=entry.get("cost"),
+            latency_s=time.monotonic() - started,
         )
 
 

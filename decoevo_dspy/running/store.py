@@ -101,13 +101,30 @@ class CallStore:
 
     def put(self, call: Call) -> Call:
         """Commit a call; when another process was faster, its call is kept and returned instead."""
-        parts = [(role, hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(), text)
-                 for role, text in call.messages]
+        parts = [
+            (role, hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(), text)
+            for role, text in call.messages
+        ]
         new = [(h, zlib.compress(text.encode("utf-8", "replace"), 1)) for _, h, text in parts if h not in self._texts]
-        values = (call.key, call.run, call.role, call.partition, call.sample, call.model, call.request_hash,
-                  json.dumps([[role, h.hex()] for role, h, _ in parts]), json.dumps(call.params, sort_keys=True, default=str),
-                  json.dumps(call.outputs, ensure_ascii=True), call.finish_reason, call.error, call.prompt_tokens,
-                  call.completion_tokens, call.usd, call.latency_s, time.time())
+        values = (
+            call.key,
+            call.run,
+            call.role,
+            call.partition,
+            call.sample,
+            call.model,
+            call.request_hash,
+            json.dumps([[role, h.hex()] for role, h, _ in parts]),
+            json.dumps(call.params, sort_keys=True, default=str),
+            json.dumps(call.outputs, ensure_ascii=True),
+            call.finish_reason,
+            call.error,
+            call.prompt_tokens,
+            call.completion_tokens,
+            call.usd,
+            call.latency_s,
+            time.time(),
+        )
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -152,15 +169,31 @@ class CallStore:
     def _messages(self, references: str) -> tuple[tuple[str, str], ...]:
         messages: list[tuple[str, str]] = []
         for role, digest in json.loads(references):
-            with self._lock, closing(self._db.execute("SELECT body FROM texts WHERE hash = ?", (bytes.fromhex(digest),))) as r:
+            with (
+                self._lock,
+                closing(self._db.execute("SELECT body FROM texts WHERE hash = ?", (bytes.fromhex(digest),))) as r,
+            ):
                 messages.append((role, zlib.decompress(r.fetchone()[0]).decode("utf-8")))
         return tuple(messages)
 
 
 def _call(row: Sequence[Any], messages: tuple[tuple[str, str], ...]) -> Call:
     return Call(
-        id=row[0], key=row[1], run=row[2], role=row[3], partition=row[4], sample=row[5], model=row[6],
-        request_hash=row[7], messages=messages, params=json.loads(row[9]), outputs=json.loads(row[10]),
-        finish_reason=row[11], error=row[12], prompt_tokens=row[13], completion_tokens=row[14], usd=row[15],
+        id=row[0],
+        key=row[1],
+        run=row[2],
+        role=row[3],
+        partition=row[4],
+        sample=row[5],
+        model=row[6],
+        request_hash=row[7],
+        messages=messages,
+        params=json.loads(row[9]),
+        outputs=json.loads(row[10]),
+        finish_reason=row[11],
+        error=row[12],
+        prompt_tokens=row[13],
+        completion_tokens=row[14],
+        usd=row[15],
         latency_s=row[16],
     )

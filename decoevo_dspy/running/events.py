@@ -1,0 +1,135 @@
+"""The event log: append-only, one record per decision with its evidence. Everything a user sees is projected from it.
+
+Decision events are replayed on resume: the same program runs again, and every event it emits must equal the one in the
+log, until the log ends and new events are appended. Notes (clock, progress, stops) are outside this comparison.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from decoevo_dspy.errors import DataError, ReplayDiverged
+
+Event = dict[str, Any]
+Callback = Callable[[Event], None]
+
+VOLATILE = ("seq", "at", "calls_upto", "usage", "wall_s")
+"""Fields that may differ between two runs that decided alike."""
+
+UNCOMPARED = ("method", "run", "prompt_hashes", "versions", "settings")
+"""Fields that tell methods apart without being decisions; left out of the canonical trace."""
+
+
+class EventLog:
+    """A run's events in memory and, with ``path``, on disk; each record is flushed and fsynced before ``emit`` returns.
+
+    Raises:
+        ReplayDiverged: from ``emit``, when a resumed run decides otherwise than its log says.
+    """
+
+    def __init__(
+        self, path: Path | None, *, callbacks: Iterable[Callback] = (), position: Callable[[], int] = lambda: 0
+    ) -> None:
+        self.events: list[Event] = []
+        self._position, self._callbacks = position, list(callbacks)
+        self._recorded = read_events(path) if path and path.exists() else []
+        self._pending = [event for event in self._recorded if not event.get("note")]
+        self.events.extend(self._recorded)
+        self._file = open(path, "a", encoding="utf-8", newline="\n") if path else None  # noqa: SIM115
+        self._replayed = 0
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded decisions are still ahead."""
+        return self._replayed < len(self._pending)
+
+    @property
+    def last_call(self) -> int:
+        """The call-store position that the last recorded event cites (0 for a new log)."""
+        return max((int(event.get("calls_upto", 0)) for event in self._recorded), default=0)
+
+    def emit(self, kind: str, **fields: Any) -> Event:
+        """Record one decision, or check it against the log while replaying."""
+        event: Event = json.loads(json.dumps({"kind": kind, **fields}, ensure_ascii=False, allow_nan=False))
+        if self.replaying:
+            recorded = self._pending[self._replayed]
+            if canonical(recorded) != canonical(event):
+                differs = sorted(k for k in {*recorded, *event} - set(VOLATILE) if recorded.get(k) != event.get(k))
+                raise ReplayDiverged(
+                    f"resume: event {self._replayed + 1} ({recorded['kind']}) differs from the log in "
+                    f"{', '.join(differs)}; code, settings, data or skills have changed since; start a new run folder"
+                )
+            self._replayed += 1
+            self._notify({**recorded, "replayed": True})
+            return recorded
+        return self._append(event)
+
+    def note(self, kind: str, **fields: Any) -> Event:
+        """Record something that is no decision: it is never compared, and never replayed."""
+        return self._append({"kind": kind, "note": True, **fields})
+
+    def _append(self, event: Event) -> Event:
+        event = {"seq": len(self.events) + 1, "at": round(time.time(), 3), "calls_upto": self._position(), **event}
+        if self._file:
+            self._file.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self.events.append(event)
+        self._notify(event)
+        return event
+
+    def _notify(self, event: Event) -> None:
+        for callback in self._callbacks:
+            callback(event)
+
+    def close(self) -> None:
+        """Close the file; the events stay readable."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+
+def canonical(event: Mapping[str, Any]) -> Event:
+    """An event without what may differ between two runs that decided alike."""
+    return {key: value for key, value in event.items() if key not in VOLATILE}
+
+
+def canonical_trace(events: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """The decisions in logical order: no clock, latency, cost, method name or call order.
+
+    Two methods that decide alike have equal traces (ARCHITECTURE.md).
+    """
+    return [
+        {key: value for key, value in canonical(event).items() if key not in UNCOMPARED}
+        for event in events
+        if not event.get("note")
+    ]
+
+
+def read_events(path: Path) -> list[Event]:
+    """All events of a log. A torn last line (a killed writer) is cut off the file; any other bad line is an error.
+
+    Raises:
+        DataError: naming file and line.
+    """
+    raw = path.read_bytes()
+    whole, _, torn = raw.rpartition(b"\n")
+    if torn:
+        with open(path, "r+b") as file:
+            file.truncate(len(raw) - len(torn))
+            os.fsync(file.fileno())
+    events: list[Event] = []
+    for number, line in enumerate(whole.split(b"\n") if whole else [], start=1):
+        try:
+            event = json.loads(line.decode("utf-8"))
+        except ValueError as error:
+            raise DataError(
+                f"{path}, line {number}: not a JSON record ({error}); the log was edited or damaged"
+            ) from error
+        if not isinstance(event, dict) or "kind" not in event:
+            raise DataError(f"{path}, line {number}: not an event")
+        events.append(event)
+    return events
