@@ -53,8 +53,11 @@ benchmarks: $(READY)
 faults: $(READY)
 	@if [ -d tests/faults ]; then $(PYTEST) tests/faults --timeout 1800; fi
 
+# Each module is named, since pdoc leaves out what a package's __all__ does; where it does not, pdoc sees it twice.
 api: $(READY) ## the API reference, in api/
-	$(BIN)/pdoc --docformat google --output-directory api decoevo_dspy
+	$(BIN)/python -W "ignore:The module specification" -m pdoc --docformat google --output-directory api \
+		$$(find -L decoevo_dspy -name '*.py' ! -name __main__.py \
+		| sed 's,/__init__\.py$$,,; s,\.py$$,,; s,/,.,g' | sort)
 
 # pip reads only requirements.lock, hash by hash; the project itself is then built with the locked setuptools.
 # Byte code is compiled afterwards, on all cores. A Python without ensurepip (Debian's without python3-venv) lends its own pip.
