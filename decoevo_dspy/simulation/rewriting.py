@@ -1,0 +1,114 @@
+"""The two rewriters, and the proposer that answers the prompts of other optimisers: both edit the text they are shown."""
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any
+
+from decoevo_dspy.simulation import phrasing
+from decoevo_dspy.simulation.catalogue import SURFACES
+from decoevo_dspy.simulation.parameters import WorldParameters
+from decoevo_dspy.simulation.phrasing import Genre
+from decoevo_dspy.simulation.world import BY_KEY, SURFACE_BY_KEY, is_chinese, read_line, read_skill
+
+MAX_EDITS = 8
+RECURS = 2
+"""How often a finding must occur to count as recurring."""
+MAX_TARGET = 400
+_BULLET = re.compile(r"^\s*[-*]\s+\S")
+_POINTS = re.compile(r"^\s*- \(([\d.]+) points?, score ([\d.]+)\)")
+
+Edit = dict[str, str]
+
+
+def findings(evidence: str) -> Counter[str]:
+    """How much each requirement or surface quality recurs in the evidence's list items.
+
+    An item counts its points lost when it states points and a score, else 1. The lines below an item are its reasons
+    and do not count. Text without list items counts line by line.
+    """
+    lines = [line for line in evidence.split("\n") if line.startswith("- ")] or evidence.split("\n")
+    weights: Counter[str] = Counter()
+    for line in lines:
+        found = read_line(line)
+        match = _POINTS.match(line)
+        weight = max(0.1, float(match.group(1)) * (1.0 - float(match.group(2))) / 5.0) if match else 1.0
+        for key in (*found.keys, *found.surfaces):
+            weights[key] += weight  # type: ignore[assignment]
+    return weights
+
+
+def occurrences(evidence: str) -> Counter[str]:
+    """In how many list items each requirement or surface quality occurs."""
+    lines = [line for line in evidence.split("\n") if line.startswith("- ")] or evidence.split("\n")
+    return Counter(key for line in lines for key in (*read_line(line).keys, *read_line(line).surfaces))
+
+
+def wanted(skill: str, evidence: str, rejected: str, p: WorldParameters) -> list[str]:
+    """Findings that the skill does not answer yet, by weight; recurring ones, or the weightiest when none recurs."""
+    reading, tried, seen = read_skill(skill), read_skill(rejected), occurrences(evidence)
+    known, repeated = reading.named | reading.surfaces, tried.named | tried.surfaces
+    weights = {k: w * (p.rewriter_repeat if k in repeated else 1.0) for k, w in findings(evidence).items() if k not in known}
+    ranked = sorted(weights, key=lambda k: (-weights[k], k))
+    return [k for k in ranked if seen[k] >= RECURS] or ranked[:1]
+
+
+def rewrite(genre: Genre, skill: str, evidence: str, rejected: str, budget: int, p: WorldParameters, rng: Random) -> dict[str, Any]:
+    """Typed edits within the budget: rules for recurring findings, with the error model of `WorldParameters`."""
+    chinese, budget = is_chinese(skill), min(max(1, budget), MAX_EDITS)
+    taken = [key for key in wanted(skill, evidence, rejected, p) if rng.random() >= p.rewriter_miss][:budget]
+    edits = [_answer(key, skill, chinese, genre, rng) for key in taken]
+    slips = _slips(skill, chinese, genre, p, rng)
+    edits = (edits[: max(0, budget - len(slips))] + slips)[:budget] or [_idle(skill, chinese, genre, rng)]
+    names = "; ".join(phrasing.name(key, rng, chinese) for key in taken[:3])
+    none = "没有反复出现的问题。" if chinese else "Nothing recurs."
+    summary = (f"反复出现：{names}" if chinese else f"What recurs: {names}") if names else none
+    return {"summary": summary[:300], "edits": edits}
+
+
+def _answer(key: str, skill: str, chinese: bool, genre: Genre, rng: Random) -> Edit:
+    """The edit that answers a finding: sharpens a softened rule where there is one, else appends."""
+    content = phrasing.rule(key, rng, chinese, genre)
+    for line in rule_lines(skill):
+        if read_line(line).lax and key in read_line(line).keys:
+            return {"op": "replace", "target": line, "content": content}
+    return {"op": "append", "target": "", "content": content}
+
+
+def _slips(skill: str, chinese: bool, genre: Genre, p: WorldParameters, rng: Random) -> list[Edit]:
+    """A rewriter's errors: a lost rule, a hard rule made easy, a surface quality added."""
+    lines, reading = rule_lines(skill), read_skill(skill)
+    slips: list[Edit] = []
+    if rng.random() < p.rewriter_drop and len(lines) > 1:
+        slips.append({"op": "delete", "target": rng.choice(lines), "content": ""})
+    if rng.random() < p.rewriter_soften:
+        hard = [(BY_KEY[k].difficulty, k, line) for line in lines for k in read_line(line).keys if not read_line(line).lax]
+        if hard:
+            _, key, line = max(hard)
+            slips.append({"op": "replace", "target": line, "content": phrasing.rule(key, rng, chinese, genre, lax=True)})
+    if rng.random() < p.rewriter_surface and (fresh := [s.key for s in SURFACES if s.key not in reading.surfaces]):
+        slips.append({"op": "append", "target": "", "content": phrasing.rule(rng.choice(fresh), rng, chinese, genre)})
+    return slips
+
+
+def _idle(skill: str, chinese: bool, genre: Genre, rng: Random) -> Edit:
+    """An edit when nothing calls for one: a rule in other words, or a surface quality."""
+    for line in rule_lines(skill):
+        if keys := read_line(line).keys:
+            return {"op": "replace", "target": line, "content": phrasing.rule(keys[0], rng, chinese, genre)}
+    return {"op": "append", "target": "", "content": phrasing.rule(rng.choice(list(SURFACE_BY_KEY)), rng, chinese, genre)}
+
+
+def rule_lines(skill: str) -> list[str]:
+    """The skill's list items, short enough to be an edit's target."""
+    return [line for line in skill.split("\n") if _BULLET.match(line) and len(line) <= MAX_TARGET]
+
+
+def improve(text: str, evidence: str, p: WorldParameters, rng: Random, limit: int = 4) -> str:
+    """Free instructions with up to ``limit`` rules added for what the evidence speaks of; for unknown optimisers."""
+    chinese = is_chinese(text)
+    taken = [key for key in wanted(text, evidence, "", p) if rng.random() >= p.rewriter_miss][:limit]
+    if not taken and rng.random() < p.rewriter_surface:
+        taken = [rng.choice(list(SURFACE_BY_KEY))]
+    rules = [phrasing.rule(key, rng, chinese, "solver") for key in taken]
+    return "\n".join([text.strip() or "Answer the question.", *rules])
