@@ -30,6 +30,7 @@ DEFAULT_MODEL = "anthropic/claude-3.7-sonnet"
 SEED = "<SEED>"
 ITERATIONS = 3
 MIN_CHARS = 500
+LONGEST_LINE = 200
 NEGATIVE = (
     "Unearned Transformations",
     "Incongruent Ending Positivity",
@@ -155,6 +156,8 @@ def parse_robust(reply: RawReply) -> dict[str, float] | None:
     lines = text[headings[-1].end() if headings else 0 :].splitlines()
     scores: dict[str, float] = {}
     for line in lines:
+        if len(line) > LONGEST_LINE:
+            continue
         found = re.fullmatch(
             r"(.+?)[:：]\W*?(?:score\s+)?(-?\d+(?:\.\d+)?)\s*(?:/\s*20)?[\W_]*", line.strip(), re.IGNORECASE
         )
@@ -221,7 +224,6 @@ class EQBenchGrader(Base):
             **super().settings(),
             "min_chars": self.min_chars,
             "send_min_p": self.send_min_p,
-            **self.params("openai/"),
         }
 
     def clean(self, text: str) -> str:
@@ -272,6 +274,7 @@ class EQBenchGrader(Base):
         figures = {
             **aggregate(own),
             "ci95": [round(resampled[12], 2), round(resampled[487], 2)] if resampled else None,
+            "judge_params": params,
             "too_short": len(answers) - len(long_enough),
             "by_category": means_by(categories),
             "spurious_or_unknown_metrics": self._spurious(asked),

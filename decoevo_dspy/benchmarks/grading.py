@@ -196,7 +196,12 @@ class Base:
     def settings(self) -> dict[str, Any]:
         """The decisions that are printed with the score."""
         sources = sorted({template.source for template in self.templates.values()})
-        return {"strip_answers": self.strip_answers, "max_attempts": self.max_attempts, "prompt_source": sources}
+        return {
+            "official_model": self.default_model,
+            "strip_answers": self.strip_answers,
+            "max_attempts": self.max_attempts,
+            "prompt_source": sources,
+        }
 
     def result(
         self,

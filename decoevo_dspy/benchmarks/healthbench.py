@@ -181,13 +181,17 @@ class HealthBenchGrader(Base):
         return {**super().settings(), "conversation": self.conversation, **PARAMS}
 
     def messages(self, question: Question, answer: str, criterion: Criterion) -> list[dict[str, str]]:
-        """The one user message of the official code. Official mode substitutes the markers one after the other."""
+        """The one user message of the official code.
+
+        With a checkout's template, official mode fills the markers one after the other, as upstream: a conversation
+        that holds the second marker is then filled as well. Otherwise both are filled in a single pass.
+        """
         system = {"default_system": DEFAULT_SYSTEM, "dataset": None, "actual": self.solver_system}[self.conversation]
         turns = [("system", system)] if system is not None else []
         turns += [(turn.role, turn.content) for turn in question.turns] + [("assistant", answer)]
         conversation = "\n\n".join(f"{role}: {content}" for role, content in turns)
         template = self.templates["grader"]
-        if self.mode == "robust":
+        if self.mode == "robust" or not template.digest:
             return [{"role": "user", "content": template.fill(conversation=conversation, rubric_item=str(criterion))}]
         text = "".join(f"<<{p}>>" if isinstance(p, Slot) else p for p in template.parts)
         text = text.replace("<<conversation>>", conversation).replace("<<rubric_item>>", str(criterion))

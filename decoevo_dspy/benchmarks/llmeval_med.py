@@ -125,12 +125,11 @@ def load(path: Path) -> Dataset:
 
 
 def _gold(row: Row, category: str, key: tuple[int, int]) -> Gold:
-    if "sanswer" not in row.values:
-        row.fail("field 'sanswer' is missing; has the file the benchmark's current schema?")
+    sanswer = row.require("sanswer")
     for name in ("sanswer", "checklist"):
         if isinstance(row.values.get(name), dict | list):
             row.fail(f"field {name!r} must be text, not {type(row.values[name]).__name__}; correct or remove the row")
-    reference, checklist = text_or_none(row.values["sanswer"]), text_or_none(row.values.get("checklist"))
+    reference, checklist = text_or_none(sanswer), text_or_none(row.values.get("checklist"))
     return Gold(category=category, key=key, sanswer=reference, checklist=checklist)
 
 

@@ -26,15 +26,19 @@ class Row:
         """Raise `DataError` with this row's place in front of ``what``."""
         raise DataError(f"{self.place}: {what}")
 
+    def require(self, name: str) -> Any:
+        """The field ``name`` whatever its type. Raises `DataError` when it is missing."""
+        if name not in self.values:
+            self.fail(f"field {name!r} is missing; has the file the benchmark's current schema?")
+        return self.values[name]
+
     def get(self, name: str, kind: type[T] | tuple[type, ...]) -> T:
         """The field ``name``, which must be there and be a ``kind`` (a bool is never taken for a number).
 
         Raises:
             DataError: naming the row and the field, when it is missing or has another type.
         """
-        if name not in self.values:
-            self.fail(f"field {name!r} is missing; has the file the benchmark's current schema?")
-        value = self.values[name]
+        value = self.require(name)
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             expected = " or ".join(k.__name__ for k in kinds)

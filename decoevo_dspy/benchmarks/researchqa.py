@@ -20,6 +20,7 @@ from decoevo_dspy.task import Question, Turn
 DEFAULT_MODEL = "gpt-4.1-mini"
 PARAMS: Mapping[str, Any] = {"temperature": 0}
 BATCH = 8
+LONGEST_LINE = 100
 LEVELS: Mapping[str, float] = {"Not at all": 0.0, "Barely": 0.25, "Moderately": 0.5, "Mostly": 0.75, "Completely": 1.0}
 _BY_FOLDED = {label.casefold(): value for label, value in LEVELS.items()}
 _SENTINELS = {"response": "RESPONSE", "questions": "Question one?\nQuestion two?"}
@@ -102,6 +103,8 @@ def parse_robust(raw: str, expected: int) -> list[float] | None:
     lines = [line for line in parse_labels(strip_reasoning(raw)) if not line.startswith("```")]
     levels: list[float] = []
     for line in lines:
+        if len(line) > LONGEST_LINE:
+            return None
         bare = re.sub(r"^(?:\(?\d{1,3}[.):]\s*|[-*•]\s+)?[*_`\"'\s]*(.*?)[*_`\"'\s.]*$", r"\1", line)
         level = _BY_FOLDED.get(bare.casefold())
         if level is None:
