@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from decoevo_dspy.errors import ConfigurationError, DataError, LeakageError
-from decoevo_dspy.running.seeds import derive
+from decoevo_dspy.seeds import derive
 from decoevo_dspy.task import Question, text_key
 
 NAMES = ("pilot", "train", "probe", "solver_gate", "generator_gate", "diagnostic", "test")

@@ -6,6 +6,7 @@ the wire and keep small models from running into ``max_tokens``. Scores are aske
 
 from decoevo_dspy.signatures.contrastive_auditor_blind import PreferBlind, Preference
 from decoevo_dspy.signatures.contrastive_auditor_reveal import MissedDistinction, RevealMiss
+from decoevo_dspy.signatures.contrastive_auditor_seeing import PreferSeeing
 from decoevo_dspy.signatures.criterion_judge import CriterionVerdict, JudgeCriterion
 from decoevo_dspy.signatures.generator_rewriter import RewriteGenerator
 from decoevo_dspy.signatures.logprob_judge import JudgeYesNo, YesNo
@@ -25,6 +26,7 @@ __all__ = [
     "JudgeYesNo",
     "MissedDistinction",
     "PreferBlind",
+    "PreferSeeing",
     "Preference",
     "RevealMiss",
     "RewriteGenerator",

@@ -1,1 +1,28 @@
+"""The compared methods: `coevolution` is the one loop, and every other file here says only how its method differs."""
 
+from decoevo_dspy.teleprompters.base import CoEvolution
+from decoevo_dspy.teleprompters.budget_matched import BudgetMatched
+from decoevo_dspy.teleprompters.decoevo import DecoEvo
+from decoevo_dspy.teleprompters.direct_audit import DirectAudit
+from decoevo_dspy.teleprompters.score_coupled import ScoreCoupledCoEvo
+from decoevo_dspy.teleprompters.skillopt import SkillOpt
+from decoevo_dspy.teleprompters.task_prior import TaskPrior
+from decoevo_dspy.teleprompters.zero_shot import ZeroShot
+
+METHODS: dict[str, type[CoEvolution]] = {
+    cls.method.name: cls
+    for cls in (ZeroShot, SkillOpt, ScoreCoupledCoEvo, DecoEvo, TaskPrior, BudgetMatched, DirectAudit)
+}
+"""The methods by their names on the command line (METHOD.md §5)."""
+
+__all__ = [
+    "METHODS",
+    "BudgetMatched",
+    "CoEvolution",
+    "DecoEvo",
+    "DirectAudit",
+    "ScoreCoupledCoEvo",
+    "SkillOpt",
+    "TaskPrior",
+    "ZeroShot",
+]

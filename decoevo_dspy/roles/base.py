@@ -21,7 +21,7 @@ PARSE_RETRIES = 1
 RETRY_TEMPERATURE = 0.7
 """Sampling temperature of such a retry: at 0 an endpoint would repeat itself."""
 
-FailureKind = Literal["unparsable", "truncated", "empty", "overflow", "infrastructure", "refused"]
+FailureKind = Literal["unparsable", "truncated", "empty", "overflow", "infrastructure", "refused", "program"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Role(dspy.Module):
             except InvalidReply as error:
                 return NoReply(kind="unparsable", reason=str(error))
             except CallFailed as error:
-                return _failed(error)
+                return no_reply(error)
 
     def _fit(self, inputs: dict[str, Any], reply_tokens: int) -> dict[str, Any]:
         if self.context_tokens is None:
@@ -175,7 +175,8 @@ class Role(dspy.Module):
         return fitted
 
 
-def _failed(error: CallFailed) -> NoReply:
+def no_reply(error: CallFailed) -> NoReply:
+    """A failed call as a typed failure."""
     if error.infrastructure:
         return NoReply(kind="infrastructure", reason=error.reason)
     return NoReply(kind="overflow" if error.reason.startswith("context overflow") else "refused", reason=error.reason)

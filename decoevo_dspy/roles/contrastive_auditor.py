@@ -11,7 +11,7 @@ from decoevo_dspy.roles.base import NoReply, Role
 from decoevo_dspy.roles.rubric_judge import choice_probabilities
 from decoevo_dspy.roles.text import fence, scored_rubric_text
 from decoevo_dspy.rubric import Outcome, Rubric
-from decoevo_dspy.signatures import PreferBlind, RevealMiss
+from decoevo_dspy.signatures import PreferBlind, PreferSeeing, RevealMiss
 
 Label = Literal["first", "second", "equivalent"]
 _CHOICES = ("A", "B", "equivalent")
@@ -48,6 +48,7 @@ class ContrastiveAuditor(Role):
         super().__init__(**options)
         self.both_orders, self.probabilities = both_orders, probabilities
         self.reveal_predict = dspy.Predict(RevealMiss)
+        self.seeing_predict = dspy.Predict(PreferSeeing)
 
     def prefer(
         self, question: str, first: str, second: str, *, rng: random.Random, partition: str = "", sample: str = "pair"
@@ -96,6 +97,41 @@ class ContrastiveAuditor(Role):
             question=fence("question", question),
             response_a=fence("response A", a),
             response_b=fence("response B", b),
+        )
+
+    def prefer_seeing(
+        self,
+        question: str,
+        first: str,
+        second: str,
+        rubric: Rubric,
+        verdicts: tuple[Sequence[Outcome], Sequence[Outcome]],
+        *,
+        rng: random.Random,
+        partition: str = "",
+        sample: str = "pair",
+    ) -> BlindLabel | NoReply:
+        """The ablation without blindness: the same question, asked with the rubric and both score lists in view."""
+        swap = rng.random() < 0.5
+        a, b = (second, first) if swap else (first, second)
+        scores = (verdicts[1], verdicts[0]) if swap else verdicts
+        names: dict[str, Label] = {"A": "second" if swap else "first", "B": "first" if swap else "second"}
+
+        def read(prediction: dspy.Prediction) -> BlindLabel:
+            label = names.get(prediction.preference.preferred, "equivalent")
+            shown = "second-first" if swap else "first-second"
+            return BlindLabel(label=label, rationale=prediction.preference.rationale.strip(), orders=(shown,))
+
+        table = scored_rubric_text(rubric, *scores, names=("A", "B"))
+        return self.ask(
+            read,
+            partition=partition,
+            sample=f"{sample}/seeing",
+            predictor=self.seeing_predict,
+            question=fence("question", question),
+            response_a=fence("response A", a),
+            response_b=fence("response B", b),
+            rubric_scores=fence("rubric", table),
         )
 
     def reveal(

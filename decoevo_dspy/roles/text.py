@@ -72,11 +72,16 @@ def findings_text(sections: Sequence[tuple[str, Sequence[Finding]]]) -> str:
     return "\n\n".join(blocks) or "(none)"
 
 
-def scored_rubric_text(rubric: Rubric, better: Sequence[Outcome], other: Sequence[Outcome]) -> str:
-    """The rubric with both responses' scores per criterion, for the reveal stage."""
+def scored_rubric_text(
+    rubric: Rubric,
+    first: Sequence[Outcome],
+    second: Sequence[Outcome],
+    names: tuple[str, str] = ("better", "other"),
+) -> str:
+    """The rubric with two responses' scores per criterion: ``c1. (5 points) text | better 0.80, other 0.80``."""
 
     def figure(outcome: Outcome) -> str:
         return f"{outcome.score:.2f}" if isinstance(outcome, Verdict) else "ungraded"
 
-    rows = zip(rubric.numbered().split("\n"), better, other, strict=True)
-    return "\n".join(f"{line} | better {figure(a)}, other {figure(b)}" for line, a, b in rows)
+    rows = zip(rubric.numbered().split("\n"), first, second, strict=True)
+    return "\n".join(f"{line} | {names[0]} {figure(a)}, {names[1]} {figure(b)}" for line, a, b in rows)

@@ -10,7 +10,6 @@ from typing import Any
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError
 from decoevo_dspy.running.store import Call
 
-
 UNBUDGETED = ("grader", "matcher", "preflight")
 """Roles outside the caps on calls and tokens: they measure a run, they are no part of it."""
 

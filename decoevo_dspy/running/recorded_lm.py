@@ -1,10 +1,10 @@
-"""The one door to a model: every call of every role passes `RecordedLM`, which replays, counts, sends and records it."""
+"""The one door to a model: each call of each role passes `RecordedLM`, which replays, counts, sends and records it."""
 
 import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from dspy.utils.exceptions import (
 from decoevo_dspy.errors import DecoEvoError, EndpointError
 from decoevo_dspy.running.budget import Ledger
 from decoevo_dspy.running.executor import Executor
-from decoevo_dspy.running.seeds import derive
+from decoevo_dspy.seeds import derive
 from decoevo_dspy.running.store import Call, CallStore
 
 _FATAL = (LMAuthError, LMBillingError, LMUnsupportedModelError, LMConfigurationError, LMUnsupportedFeatureError)
@@ -74,6 +74,25 @@ class Recorder:
     store: CallStore
     ledger: Ledger
     executor: Executor
+    failures: list[str] = field(default_factory=list[str])
+    _reasons: list[str] = field(default_factory=list[str])
+
+    def failed(self, call: Call) -> None:
+        """Remember that a call failed at the endpoint."""
+        self.failures.append(call.key)
+        self._reasons[:] = [call.error]
+
+    @property
+    def last_failure(self) -> str:
+        """What the endpoint said last."""
+        return self._reasons[0] if self._reasons else ""
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Take failed calls back, so that asking again sends them again."""
+        wanted = set(keys)
+        self.store.forget_failures(self.run, keys=wanted)
+        for key in wanted:
+            self.ledger.forget(key)
 
 
 class RecordedLM(dspy.BaseLM):
@@ -146,9 +165,12 @@ class RecordedLM(dspy.BaseLM):
             if call is None:
                 call = self.recorder.store.put(self._send(pending, messages=messages, prompt=prompt, kwargs=kwargs))
             self.recorder.ledger.add(call)
-        scope.calls.append(call)
+        scope.calls.append(replace(call, messages=pending.messages))
         if call.error:
-            raise CallFailed(call.error, infrastructure=call.error.startswith("endpoint"))
+            infrastructure = call.error.startswith("endpoint")
+            if infrastructure:
+                self.recorder.failed(call)
+            raise CallFailed(call.error, infrastructure=infrastructure)
         return [_clean(output) for output in call.outputs]
 
     async def acall(self, prompt: str | None = None, *, messages: Any = None, **kwargs: Any) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]

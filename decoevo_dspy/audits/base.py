@@ -1,0 +1,48 @@
+"""The protocol of an audit, and what its probe run reports."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from decoevo_dspy.acceptance import Objective
+from decoevo_dspy.roles.text import Finding
+from decoevo_dspy.running.workbench import Item, Workbench
+from decoevo_dspy.skill import Skill
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """What one audit found on the probe partition; ``evidence`` is for the event log, never for a rewriter."""
+
+    audit: str
+    heading: str
+    findings: tuple[Finding, ...]
+    audited: int
+    ungraded: int
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Audit(Protocol):
+    """One view on a generator skill.
+
+    ``round`` numbers the outer steps from 1, so that every round draws its own samples.
+    """
+
+    name: str
+    heading: str
+
+    def findings(
+        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], round: int
+    ) -> AuditReport:
+        """What the generator's rubrics miss on the probe partition."""
+        ...
+
+    def records(
+        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], round: int
+    ) -> Sequence[Any]:
+        """The held-out records on V_g on which both generators will be compared."""
+        ...
+
+    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Any], round: int) -> Objective:
+        """Φ of one generator on those records, by question."""
+        ...

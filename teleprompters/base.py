@@ -1,0 +1,375 @@
+"""The teleprompter behind every method: compile a student by running the one loop with one part exchanged."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import dspy
+from dspy.teleprompt import Teleprompter
+
+from decoevo_dspy.benchmarks.base import shingle_hashes
+from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, DataError, DecoEvoError, EndpointError
+from decoevo_dspy.partition import check_distinct, interleave
+from decoevo_dspy.result import CoEvolutionResult
+from decoevo_dspy.role_lms import RoleLMs
+from decoevo_dspy.running.budget import Budget
+from decoevo_dspy.running.events import Callback
+from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
+from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.running.workbench import Item
+from decoevo_dspy.settings import Settings
+from decoevo_dspy.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
+from decoevo_dspy.task import Task
+from decoevo_dspy.teleprompters.coevolution import Parts, State, coevolve
+from decoevo_dspy.teleprompters.method import Method
+from decoevo_dspy.teleprompters.session import Session, prompt_hashes
+from decoevo_dspy.teleprompters.steps import LeakGuard
+from decoevo_dspy.teleprompters.student import (
+    SkilledStudent,
+    carried_skill,
+    question_of,
+    targets_of,
+    with_solver_skill,
+)
+
+SHARES = {"train": 0.4, "probe": 0.15, "solver_gate": 0.225, "generator_gate": 0.225}
+"""How a lone trainset is dealt to the partitions (ours)."""
+
+
+class CoEvolution(Teleprompter):
+    """Base of every compared method; use one of its subclasses.
+
+    Args:
+        task: the public description from which π_str is built, and the initial skills.
+        role_lms: LMs by role; a role without one uses the LM of the DSPy context.
+        num_threads: largest number of concurrent model calls, 1…256; default 8.
+        budget: caps on logical calls, tokens and paid money; the first one reached stops the run with its state saved.
+        seed: from which all randomness is derived; default 0.
+        log_dir: the run's folder; ``None`` keeps log and calls in memory.
+        resume: go on with the run in ``log_dir``; it replays what is committed and repeats no call.
+        callbacks: called with every event of the run.
+        skill_target: the predictor that carries the skill; ``None`` lets all of them share it.
+        response_field: the field of the student's prediction that is judged; default ``response``, else the last.
+
+    The other keywords are the settings of `decoevo_dspy.settings.Settings`, with symbols, units, ranges, defaults and
+    sources there: steps (12), batch_size (16), audit_every K (3), patience M (2), epsilon ε (0.0), delta δ (0.02), eta
+    η (0.01), tau_tie τ_tie (0.05), gamma γ (0.05), rollouts L (4), pairs_per_question (2), edit_budget (4),
+    failure_below (0.7), judge_mode ("criterion"), both_orders (False), max_ungraded (0.1), verify_rubrics ("fresh"),
+    contrastive_objective ("net"), verify_z (1.645), gate_z (0.0).
+
+    Raises:
+        ConfigurationError: for an impossible value, with the allowed range.
+    """
+
+    method: ClassVar[Method]
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        steps: int = Settings.steps,
+        batch_size: int = Settings.batch_size,
+        audit_every: int = Settings.audit_every,
+        patience: int = Settings.patience,
+        epsilon: float = Settings.epsilon,
+        delta: float = Settings.delta,
+        eta: float = Settings.eta,
+        tau_tie: float = Settings.tau_tie,
+        gamma: float = Settings.gamma,
+        rollouts: int = Settings.rollouts,
+        pairs_per_question: int = Settings.pairs_per_question,
+        edit_budget: int = Settings.edit_budget,
+        failure_below: float = Settings.failure_below,
+        judge_mode: Literal["criterion", "rubric", "logprob"] = Settings.judge_mode,
+        both_orders: bool = Settings.both_orders,
+        role_lms: RoleLMs | None = None,
+        num_threads: int = 8,
+        budget: Budget | None = None,
+        seed: int = 0,
+        log_dir: str | Path | None = None,
+        resume: bool = False,
+        callbacks: Iterable[Callback] | None = None,
+        max_ungraded: float = Settings.max_ungraded,
+        verify_rubrics: Literal["fresh", "cached"] = Settings.verify_rubrics,
+        contrastive_objective: Literal["net", "resolution"] = Settings.contrastive_objective,
+        verify_z: float = Settings.verify_z,
+        gate_z: float = Settings.gate_z,
+        max_skill_chars: int = Settings.max_skill_chars,
+        solver_temperature: float = Settings.solver_temperature,
+        verify_temperature: float = Settings.verify_temperature,
+        skill_target: str | None = None,
+        response_field: str | None = None,
+        evolve_generator: bool = True,
+    ) -> None:
+        super().__init__()
+        if not isinstance(task, Task):
+            raise ConfigurationError(f"task: give a decoevo_dspy.Task, not {type(task).__name__}")
+        self.task = task
+        self.settings = Settings(
+            steps=steps,
+            batch_size=batch_size,
+            audit_every=audit_every,
+            patience=patience,
+            epsilon=epsilon,
+            delta=delta,
+            eta=eta,
+            tau_tie=tau_tie,
+            gamma=gamma,
+            rollouts=rollouts,
+            pairs_per_question=pairs_per_question,
+            edit_budget=edit_budget,
+            failure_below=failure_below,
+            judge_mode=judge_mode,
+            both_orders=both_orders,
+            max_ungraded=max_ungraded,
+            verify_rubrics=verify_rubrics,
+            contrastive_objective=contrastive_objective,
+            verify_z=verify_z,
+            gate_z=gate_z,
+            max_skill_chars=max_skill_chars,
+            solver_temperature=solver_temperature,
+            verify_temperature=verify_temperature,
+        )
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ConfigurationError(f"seed = {seed!r}: give a whole number")
+        self.role_lms = role_lms or RoleLMs()
+        self.num_threads, self.budget, self.seed = num_threads, budget or Budget(), seed
+        self.log_dir, self.resume = Path(log_dir) if log_dir is not None else None, resume
+        self.callbacks = list(callbacks or ())
+        self.skill_target, self.response_field = skill_target, response_field
+        self.evolve_generator = evolve_generator
+
+    def compile(
+        self,
+        student: dspy.Module,
+        *,
+        trainset: list[dspy.Example],
+        teacher: dspy.Module | None = None,
+        valset: list[dspy.Example] | None = None,
+        probeset: list[dspy.Example] | None = None,
+        gateset: list[dspy.Example] | None = None,
+    ) -> dspy.Module:
+        """Optimise the student's skill; the student itself is not changed.
+
+        ``valset`` is V_s, ``gateset`` V_g, ``probeset`` the probe partition; what is not given is dealt out of
+        ``trainset`` (40 % train, 15 % probe, 22.5 % for each gate) and named in ``detailed_results.partitions``.
+
+        Raises:
+            ConfigurationError: for a teacher, a student without predictor, or bad data.
+            EndpointError: when an endpoint cannot be used; the state is saved.
+        """
+        if teacher is not None:
+            raise ConfigurationError("teacher: this optimiser has none; leave it out")
+        given = {"train": trainset, "probe": probeset, "solver_gate": valset, "generator_gate": gateset}
+        parts = parts_of({name: examples for name, examples in given.items() if examples is not None}, self.seed)
+        return self.optimise(student, parts)
+
+    def optimise(
+        self,
+        student: dspy.Module,
+        parts: Parts,
+        *,
+        store: CallStore | None = None,
+        protected: Iterable[bytes] = (),
+        partitions: Mapping[str, Sequence[str]] | None = None,
+        config: Any = None,
+    ) -> dspy.Module:
+        """`compile` on ready partitions.
+
+        ``store`` is an experiment's shared call store; ``protected`` are hashes of text that no skill may copy (gold,
+        test questions); ``partitions`` are the id lists to record; ``config`` is what ``run.json`` quotes.
+        """
+        folder = RunFolder(self.log_dir, resume=self.resume) if self.log_dir else None
+        own_store = None
+        try:
+            if store is None:
+                store = own_store = CallStore(folder.calls if folder else None)
+            session = Session.open(
+                run=folder.path.name if folder else f"{self.method.name}-seed{self.seed}",
+                seed=self.seed,
+                role_lms=self.role_lms,
+                num_threads=self.num_threads,
+                budget=self.budget,
+                folder=folder,
+                store=store,
+                callbacks=self.callbacks,
+            )
+            try:
+                return self._run(student, parts, session, protected, partitions, config)
+            finally:
+                session.log.close()
+        finally:
+            if own_store is not None:
+                own_store.close()
+            if folder is not None:
+                folder.__exit__()
+
+    def _run(
+        self,
+        student: dspy.Module,
+        parts: Parts,
+        session: Session,
+        protected: Iterable[bytes],
+        partitions: Mapping[str, Sequence[str]] | None,
+        config: Any,
+    ) -> dspy.Module:
+        method = self.method if self.evolve_generator else _without_generator(self.method)
+        targets = targets_of(student, self.skill_target)
+        skilled = session.student(
+            student, self.settings, skill_target=self.skill_target, response_field=self.response_field
+        )
+        bench = session.workbench(self.task, self.settings, skilled, pause_s=PAUSE_S)
+        state = State(solvers=[self._first_solver(student, targets)], generators=[self._first_generator(method)])
+        ids = partitions or {name: [item.id for item in getattr(parts, name)] for name in SHARES}
+        session.write_run_file(
+            method=method.name, settings=self.settings, task=self.task, partitions=ids, config=config
+        )
+        session.log.emit(
+            "run_started",
+            method=method.name,
+            task=self.task.name,
+            settings=asdict(self.settings),
+            solver_skill=state.solver.text,
+            generator_skill=state.generator.text,
+            specification=self.task.specification(),
+            partitions={name: list(members) for name, members in ids.items()},
+            prompt_hashes=prompt_hashes(),
+        )
+        session.log.note("process_started", models=session.models(), threads=self.num_threads)
+
+        def keep(kind: str, version: int, skill: Skill) -> None:
+            if session.folder:
+                write_atomic(session.folder.skill_file(kind, version), skill.text + "\n")
+
+        keep("solver", 0, state.solver)
+        keep("generator", 0, state.generator)
+        guard = self._guard(parts, state, protected)
+        stopped_by = "steps"
+        try:
+            session.preflight(skilled.lm)
+            coevolve(bench, method, parts, state, session.log, guard, keep)
+            session.log.emit("run_finished", steps=state.step, solver=state.solver.key, generator=state.generator.key)
+        except BudgetExceeded as error:
+            stopped_by = "budget"
+            session.log.note("run_stopped", stopped_by=stopped_by, reason=str(error))
+        except (DecoEvoError, KeyboardInterrupt) as error:
+            stopped_by = "endpoint" if isinstance(error, EndpointError) else "interrupt"
+            if isinstance(error, ConfigurationError):
+                stopped_by = "error"
+            session.log.note("run_stopped", stopped_by=stopped_by, reason=str(error) or "interrupted")
+            self._save(session, self._result(session, method, state, ids, stopped_by), student, targets)
+            raise
+        return self._save(session, self._result(session, method, state, ids, stopped_by), student, targets)
+
+    def _first_solver(self, student: dspy.Module, targets: Sequence[str]) -> Skill:
+        return carried_skill(student, targets) or Skill(self.task.solver_skill or SOLVER_SKILL)
+
+    def _first_generator(self, method: Method) -> Skill:
+        skill = Skill(self.task.generator_skill or GENERATOR_SKILL)
+        if method.prior:
+            return Skill(f"{skill.text}\n\n# What the task asks of an answer\n{self.task.specification()}")
+        return skill
+
+    def _guard(self, parts: Parts, state: State, protected: Iterable[bytes]) -> LeakGuard:
+        questions = [item.question.text for name in SHARES for item in getattr(parts, name)]
+        hashes = {digest for text in questions for digest in shingle_hashes(text)}
+        public = [self.task.description, self.task.evaluation, state.solver.text, state.generator.text]
+        return LeakGuard(hashes | set(protected), public)
+
+    def _result(
+        self, session: Session, method: Method, state: State, ids: Mapping[str, Sequence[str]], stopped_by: str
+    ) -> CoEvolutionResult:
+        events = session.log.events
+        decided = [event["kind"] for event in events if not event.get("note")]
+        return CoEvolutionResult(
+            method=method.name,
+            seed=self.seed,
+            solver_skills=tuple(state.solvers),
+            generator_skills=tuple(state.generators),
+            proxy=state.proxy,
+            steps=decided.count("solver_decision"),
+            history=tuple(events),
+            usage=session.recorder.ledger.by_role(),
+            replies=session.counts.by_role(),
+            partitions={name: tuple(members) for name, members in ids.items()},
+            stopped_by=stopped_by,
+            wall_s=time.monotonic() - session.started,
+            folder=session.folder.path if session.folder else None,
+            gate_queries={
+                "solver_gate": decided.count("solver_decision"),
+                "generator_gate": decided.count("generator_decision"),
+            },
+        )
+
+    def _save(
+        self, session: Session, result: CoEvolutionResult, student: dspy.Module, targets: Sequence[str]
+    ) -> dspy.Module:
+        program = with_solver_skill(student, targets, result.solver_skill)
+        if session.folder:
+            _save_program(program, session.folder.path / "solver.json")
+            _save_program(result.rubric_generator, session.folder.path / "generator.json")
+            write_json(session.folder.path / "result.json", result.to_dict())
+        program.detailed_results = result
+        return program
+
+
+PAUSE_S = 5.0
+"""Seconds between two tries of a batch that failed at the endpoint."""
+
+
+def _without_generator(method: Method) -> Method:
+    """The same method with generator evolution switched off."""
+    from dataclasses import replace
+
+    from decoevo_dspy.teleprompters.method import no_audits
+
+    return replace(method, audits=no_audits)
+
+
+def _save_program(program: dspy.Module, path: Path) -> None:
+    """DSPy's own JSON, written whole or not at all."""
+    temporary = path.with_name(f".{path.stem}.tmp.json")
+    program.save(str(temporary))
+    os.replace(temporary, path)
+
+
+def parts_of(given: Mapping[str, Sequence[dspy.Example]], seed: int) -> Parts:
+    """Items of the four partitions of the loop; those that are not given are dealt out of ``train``.
+
+    Raises:
+        DataError: for too few examples.
+        LeakageError: for duplicates, within a partition or across.
+    """
+    items: dict[str, list[Item]] = {}
+    for name, examples in given.items():
+        items[name] = []
+        for index, example in enumerate(examples):
+            question = question_of(example, index)
+            items[name].append(Item(question=question, inputs=example.inputs().toDict(), partition=name))
+    check_distinct((item.question, name) for name, members in items.items() for item in members)
+    missing = [name for name in SHARES if name not in items]
+    if missing:
+        pool = {item.id: item for item in items["train"]}
+        total = sum(SHARES[name] for name in ["train", *missing])
+        sizes = {name: max(1, int(len(pool) * SHARES[name] / total)) for name in missing}
+        if len(pool) <= sum(sizes.values()):
+            raise DataError(
+                f"too few rows: {len(pool)} examples cannot be dealt to train, {', '.join(missing)}; give at least "
+                f"{2 * (1 + len(missing))}"
+            )
+        units = interleave([(item.question,) for item in pool.values()], seed)
+        order = [pool[unit[0].id] for unit in units]
+        for name in missing:
+            dealt, order = order[: sizes[name]], order[sizes[name] :]
+            items[name] = [Item(question=i.question, inputs=i.inputs, partition=name) for i in dealt]
+        items["train"] = order
+    empty = [name for name in SHARES if not items[name]]
+    if empty:
+        raise DataError(f"the partition {empty[0]} is empty; give it at least one example")
+    return Parts(**items)
+
+
+__all__ = ["SHARES", "CoEvolution", "SkilledStudent", "parts_of"]

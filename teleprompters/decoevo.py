@@ -1,0 +1,13 @@
+"""DecoEvo: the generator evolves on two audits and is verified on held-out audit objectives."""
+
+from decoevo_dspy.teleprompters.base import CoEvolution
+from decoevo_dspy.teleprompters.method import Method
+
+
+class DecoEvo(CoEvolution):
+    """Score-decoupled co-evolution of a solver skill and a rubric-generator skill (METHOD.md §3–4).
+
+    Keywords and errors: see `decoevo_dspy.teleprompters.base.CoEvolution`.
+    """
+
+    method = Method(name="decoevo")

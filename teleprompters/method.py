@@ -1,0 +1,57 @@
+"""What tells the compared methods apart: one frozen description each, of a loop that they all share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from decoevo_dspy.audits import Audit, AuditReport, ContrastiveAudit, StructuralAudit
+from decoevo_dspy.roles.base import NoReply
+from decoevo_dspy.running.workbench import Workbench
+from decoevo_dspy.skill import Candidate, Discarded, Skill
+from decoevo_dspy.teleprompters.verification import AuditVerification, Verification
+
+Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | Discarded | NoReply]
+"""(bench, incumbent g, probe reports, round) → candidate g′."""
+
+
+def distil(
+    bench: Workbench, generator: Skill, reports: Sequence[AuditReport], round: int
+) -> Candidate | Discarded | NoReply:
+    """The generator rewriter turns recurring findings into general rules (METHOD.md §4)."""
+    sections = [(report.heading, report.findings) for report in reports]
+    return bench.roles.generator_rewriter.distil(
+        bench.task, generator, sections, bench.settings.edit_budget, sample=f"round{round}"
+    )
+
+
+def default_audits(specification: str) -> tuple[Audit, ...]:
+    """DecoEvo's two views: what is omitted, and what is not told apart."""
+    return (StructuralAudit(specification), ContrastiveAudit())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One compared method (METHOD.md §5).
+
+    Attributes:
+        name: as on the command line.
+        optimises: false for zero-shot, which takes no step.
+        audits: from π_str to the audits that run; an empty tuple means that the generator never changes.
+        findings_to: who reads the probe findings.
+        distil: from findings to a candidate generator.
+        verification: how the candidate is accepted.
+        prior: whether π_str is appended to the initial generator skill.
+    """
+
+    name: str
+    optimises: bool = True
+    audits: Callable[[str], tuple[Audit, ...]] = default_audits
+    findings_to: Literal["generator", "solver"] = "generator"
+    distil: Distil = distil
+    verification: Verification = field(default_factory=AuditVerification)
+    prior: bool = False
+
+
+def no_audits(specification: str) -> tuple[Audit, ...]:
+    """No outer loop: the generator stays as it is."""
+    return ()

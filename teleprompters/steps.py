@@ -1,0 +1,302 @@
+"""The verbs of the algorithm: each does one thing with models and records one decision with its evidence."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from decoevo_dspy.acceptance import Accepted, Decision, PairedScores, Rejected, ScoreGate
+from decoevo_dspy.audits import Audit, AuditReport
+from decoevo_dspy.benchmarks.base import shingle_hashes
+from decoevo_dspy.roles.base import NoReply
+from decoevo_dspy.roles.text import Failure, Finding
+from decoevo_dspy.rubric import Mean, Ungraded, mean
+from decoevo_dspy.running.events import EventLog
+from decoevo_dspy.seeds import generator as rng_for
+from decoevo_dspy.running.workbench import Graded, Item, Workbench, check_students
+from decoevo_dspy.settings import Settings
+from decoevo_dspy.skill import Candidate, Discarded, Skill
+from decoevo_dspy.teleprompters.method import Method
+
+if TYPE_CHECKING:
+    from decoevo_dspy.teleprompters.coevolution import Parts, State
+
+FAILURES_SHOWN = 24
+"""At most so many failures reach one rewriter call, weightiest first; the event says how many there were."""
+
+REJECTED_SHOWN = 6
+"""The rewriter sees the last so many rejected candidates with their scores (METHOD.md §8)."""
+
+
+class LeakGuard:
+    """Recognises skills that copy protected text: questions of any partition, or gold (by hash only).
+
+    What the public task description or the initial skills say is no leak.
+    """
+
+    def __init__(self, protected: Iterable[bytes], public: Iterable[str]) -> None:
+        allowed = {digest for text in public for digest in shingle_hashes(text)}
+        self._protected = frozenset(protected) - allowed
+
+    def check(self, candidate: Candidate) -> Candidate | Discarded:
+        """Discard a candidate that brings a run of 8 words (16 CJK characters) of protected text into the skill."""
+        new = shingle_hashes(candidate.skill.text) - shingle_hashes(candidate.parent.text)
+        if new & self._protected:
+            reason = "leaking: it copies a passage of a question or of gold text"
+            return Discarded(reason=reason, text=candidate.skill.text, reports=candidate.reports)
+        return candidate
+
+
+def audit_is_due(state: "State", settings: Settings) -> bool:
+    """Every K inner steps since the last audit, or after M rejections in a row."""
+    return state.since_audit >= settings.audit_every or state.stall >= settings.patience
+
+
+def batch_of(train: Sequence[Item], settings: Settings, seed: int, step: int) -> tuple[list[Item], int]:
+    """B_t and its epoch: consecutive slices of a fresh shuffle per epoch; a last short slice is used as it is."""
+    size = min(settings.batch_size, len(train))
+    per_epoch = -(-len(train) // size)
+    epoch, slot = divmod(step - 1, per_epoch)
+    order = list(train)
+    rng_for(seed, "epoch", epoch).shuffle(order)
+    return order[slot * size : (slot + 1) * size], epoch
+
+
+def score_incumbent(bench: Workbench, parts: "Parts", state: "State", log: EventLog) -> float | None:
+    """J_{V_s}(s_t, g_t): the incumbent on the solver gate under the current generator."""
+    graded = bench.grade_all(parts.solver_gate, state.solver, state.generator)
+    check_students(list(graded.values()))
+    J = mean([one.score for one in graded.values()])
+    log.emit(
+        "incumbent_scored",
+        step=state.step,
+        solver=state.solver.key,
+        generator=state.generator.key,
+        **_J(J),
+    )
+    return J.value
+
+
+def propose_solver(
+    bench: Workbench, parts: "Parts", state: "State", log: EventLog, guard: LeakGuard
+) -> Candidate | Discarded:
+    """Roll out B_t, pick failures, and let the rewriter turn them into a candidate s′."""
+    settings = bench.settings
+    batch, epoch = batch_of(parts.train, settings, bench.seed, state.step)
+    graded = bench.grade_all(batch, state.solver, state.generator, sample=f"epoch{epoch}")
+    check_students(list(graded.values()))
+    failures = sorted(
+        (failure for one in graded.values() for failure in one.failures(settings.failure_below)),
+        key=lambda failure: (-failure.weight, failure.question_id, failure.criterion),
+    )
+    findings, state.findings = state.findings, ()
+    log.emit(
+        "batch_graded",
+        step=state.step,
+        solver=state.solver.key,
+        generator=state.generator.key,
+        questions=[item.id for item in batch],
+        **_J(mean([one.score for one in graded.values()])),
+        failures=len(failures),
+        failures_shown=[_failure(failure) for failure in failures[:FAILURES_SHOWN]],
+    )
+    if not failures and not findings:
+        nothing = "no response of the batch could be graded" if not _graded(graded) else "no criterion failed"
+        return Discarded(reason=f"nothing to improve: {nothing}")
+    proposal = bench.roles.solver_rewriter.propose(
+        bench.task,
+        state.solver,
+        failures[:FAILURES_SHOWN],
+        state.rejected_edits[-REJECTED_SHOWN:],
+        settings.edit_budget,
+        sample=f"step{state.step}",
+        findings=[(report.heading, report.findings) for report in findings],
+    )
+    return admitted(proposal, guard)
+
+
+def admitted(proposal: Candidate | Discarded | NoReply, guard: LeakGuard) -> Candidate | Discarded:
+    """A proposal that may go to a gate, or why not."""
+    if isinstance(proposal, NoReply):
+        return Discarded(reason=f"no usable reply of the rewriter ({proposal})")
+    return guard.check(proposal) if isinstance(proposal, Candidate) else proposal
+
+
+def gate_solver(
+    bench: Workbench, parts: "Parts", state: "State", candidate: Candidate | Discarded, log: EventLog
+) -> Decision:
+    """The inner gate on V_s: same questions, same cached rubrics, J must rise by more than ε."""
+    settings, parent = bench.settings, state.solver
+    if isinstance(candidate, Discarded):
+        decision: Decision = Rejected(reason=f"discarded: {candidate.reason}")
+        _log_decision(log, "solver_decision", state, parent, candidate, decision, {})
+        return decision
+    old = bench.grade_all(parts.solver_gate, parent, state.generator)
+    new = bench.grade_all(parts.solver_gate, candidate.skill, state.generator)
+    scores = PairedScores(incumbent=_scores(old), candidate=_scores(new))
+    rule = ScoreGate(epsilon=settings.epsilon, z=settings.gate_z, max_ungraded=settings.max_ungraded)
+    decision = rule.decide(scores)
+    before, after = scores.means()
+    evidence = {
+        "generator": state.generator.key,
+        "incumbent_J": _round(before.value),
+        "candidate_J": _round(after.value),
+        "n": before.n,
+        "ungraded": before.ungraded,
+        "scores": {id: [_score(scores.incumbent[id]), _score(scores.candidate[id])] for id in scores.incumbent},
+    }
+    if isinstance(decision, Accepted):
+        state.solvers.append(candidate.skill)
+        state.proxy = after.value
+    else:
+        state.rejected_edits.append(_rejected_line(candidate, before, after))
+    _log_decision(log, "solver_decision", state, parent, candidate, decision, evidence)
+    return decision
+
+
+def audit(
+    bench: Workbench, audits: Sequence[Audit], parts: "Parts", state: "State", log: EventLog
+) -> tuple[AuditReport, ...]:
+    """Both audits on the probe partition: the only source of what the generator rewriter reads."""
+    reports = tuple(one.findings(bench, state.solver, state.generator, parts.probe, state.round) for one in audits)
+    for report in reports:
+        log.emit(
+            "audit",
+            step=state.step,
+            round=state.round,
+            audit=report.audit,
+            generator=state.generator.key,
+            audited=report.audited,
+            ungraded=report.ungraded,
+            findings=[_finding(finding) for finding in report.findings],
+            **report.evidence,
+        )
+    return reports
+
+
+def distil_generator(
+    bench: Workbench, method: Method, reports: Sequence[AuditReport], state: "State", guard: LeakGuard
+) -> Candidate | Discarded:
+    """From findings to a candidate g′; an audit without findings asks for nothing."""
+    if not any(report.findings for report in reports):
+        return Discarded(reason="the audits found nothing")
+    return admitted(method.distil(bench, state.generator, reports, state.round), guard)
+
+
+def verify_generator(
+    bench: Workbench,
+    method: Method,
+    audits: Sequence[Audit],
+    parts: "Parts",
+    state: "State",
+    candidate: Candidate | Discarded,
+    reports: Sequence[AuditReport],
+    log: EventLog,
+) -> Decision:
+    """Verify g′ on V_g, paired with the incumbent, by the method's own rule."""
+    parent = state.generator
+    evidence: dict[str, Any] = {"findings": sum(len(report.findings) for report in reports)}
+    if isinstance(candidate, Discarded):
+        decision: Decision = Rejected(reason=f"discarded: {candidate.reason}")
+    else:
+        verified = method.verification.verify(
+            bench, audits, state.solver, parent, candidate.skill, parts.generator_gate, state.round
+        )
+        decision = verified.decision
+        evidence |= verified.evidence
+        evidence["rubrics"] = _rubrics(bench, parts.probe[:2], parent, candidate.skill)
+        if isinstance(decision, Accepted):
+            state.generators.append(candidate.skill)
+    evidence["trigger"] = "stall" if state.stall >= bench.settings.patience else "schedule"
+    _log_decision(log, "generator_decision", state, parent, candidate, decision, {"round": state.round, **evidence})
+    return decision
+
+
+def _rubrics(bench: Workbench, items: Sequence[Item], old: Skill, new: Skill) -> list[dict[str, Any]]:
+    """Rubrics of a few probe questions before and after, for whoever reads the log."""
+
+    def lines(item: Item, skill: Skill) -> list[str]:
+        rubric = bench.rubric(item, skill)
+        return [str(rubric)] if isinstance(rubric, NoReply) else rubric.numbered().split("\n")
+
+    shown = bench.batch(lambda item: (item.id, lines(item, old), lines(item, new)), items)
+    return [{"question_id": id, "before": before, "after": after} for id, before, after in shown]
+
+
+def _log_decision(
+    log: EventLog,
+    kind: str,
+    state: "State",
+    parent: Skill,
+    candidate: Candidate | Discarded,
+    decision: Decision,
+    evidence: Mapping[str, Any],
+) -> None:
+    kept = isinstance(candidate, Candidate)
+    log.emit(
+        kind,
+        step=state.step,
+        accepted=isinstance(decision, Accepted),
+        reason=decision.reason,
+        parent=parent.key,
+        candidate=candidate.skill.key if kept else None,
+        text=candidate.skill.text if kept else candidate.text,
+        summary=candidate.summary if kept else "",
+        edits=[
+            {
+                "op": r.edit.op,
+                "target": r.edit.target,
+                "content": r.edit.content,
+                "status": r.status,
+                "reason": r.reason,
+            }
+            for r in candidate.reports
+        ],
+        deltas={name: _round(delta) for name, delta in decision.deltas.items()},
+        standard_errors={name: _round(error) for name, error in decision.standard_errors.items()},
+        **evidence,
+    )
+
+
+def _rejected_line(candidate: Candidate, before: Mean, after: Mean) -> str:
+    edits = "; ".join(
+        f"{r.edit.op} «{(r.edit.content or r.edit.target)[:160]}»" for r in candidate.reports if r.status != "skipped"
+    )
+    figures = (
+        f"{before.value:.3f} → {after.value:.3f}"
+        if before.value is not None and after.value is not None
+        else "undecided"
+    )
+    return f"- {edits} (score {figures})"
+
+
+def _J(value: Mean) -> dict[str, Any]:
+    return {"J": _round(value.value), "n": value.n, "ungraded": value.ungraded}
+
+
+def _scores(graded: Mapping[str, Graded]) -> dict[str, float | Ungraded]:
+    return {id: one.score for id, one in graded.items()}
+
+
+def _graded(graded: Mapping[str, Graded]) -> bool:
+    return any(not isinstance(one.score, Ungraded) for one in graded.values())
+
+
+def _score(score: float | Ungraded) -> float | None:
+    return None if isinstance(score, Ungraded) else _round(score)
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "question_id": failure.question_id,
+        "criterion": failure.criterion,
+        "points": failure.points,
+        "score": _round(failure.score),
+        "rationale": failure.rationale,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"question_id": finding.question_id, "principle": finding.principle, "reason": finding.reason}
