@@ -157,7 +157,13 @@ def bootstrap_means(values: Sequence[float], resamples: int, seed: int = 0) -> l
 
 @dataclass(kw_only=True)
 class Base:
-    """Fields and helpers of every official grader; each benchmark's file adds messages, parser and aggregation."""
+    """Fields and helpers of every official grader; each benchmark's file adds messages, parser and aggregation.
+
+    ``mode`` is the reading that the headline score uses. ``strip_answers`` takes the solver's reasoning out of answers
+    before grading, where the benchmark has no rule of its own (WritingBench and EQ-Bench do, and keep it in official
+    mode). ``max_attempts`` (from 1) caps how often one thing is asked. ``templates`` are set by
+    `decoevo_dspy.benchmarks.grader`.
+    """
 
     mode: GraderMode = "official"
     strip_answers: bool = True

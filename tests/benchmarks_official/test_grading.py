@@ -1,4 +1,4 @@
-"""Whole gradings with a scripted grader model: scores, retries, failures, both modes, and what is never counted as 0."""
+"""Whole gradings with a scripted grader model: scores, retries, failures, both modes, and what never counts as 0."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -113,8 +113,9 @@ def writing(rows, jsonl):
 
 
 def writing_reply(text, sample):
-    name = re.search(r"'name': '(.)'", text).group(1)
-    return '{"score": %d, "reason": "r"}' % (10 if name == "A" else 4)
+    """10 for criterion A, 4 for the others."""
+    score = 10 if "'name': 'A'" in text else 4
+    return f'{{"score": {score}, "reason": "r"}}'
 
 
 class TestWritingBench:
@@ -127,14 +128,14 @@ class TestWritingBench:
         assert score.figures["C"] == {"style": 7.0}
         assert score.figures["domain1"] == {"Education": 5.2, "Literature & Arts": 7.0}
 
-    def test_official_think_rule(self, writing, fake, one_by_one):
+    @pytest.mark.parametrize(("mode", "seen"), [("official", True), ("robust", False)])
+    def test_think_rule(self, writing, fake, one_by_one, mode, seen):
         """Officially only ``</think>`` with a blank line cuts; robust mode cuts reasoning in any form."""
-        for mode, seen in (("official", True), ("robust", False)):
-            client = fake(writing_reply)
-            responses = {"1": "<think>PLAN</think>\nB", "2": "<think>PLAN</think>\n\nB"}
-            grade(writing, grader("writingbench", mode=mode), client, one_by_one, responses)
-            texts = [messages[1]["content"] for messages, _, _ in client.requests]
-            assert any("PLAN" in text for text in texts) is seen
+        client = fake(writing_reply)
+        responses = {"1": "<think>PLAN</think>\nB", "2": "<think>PLAN</think>\n\nB"}
+        grade(writing, grader("writingbench", mode=mode), client, one_by_one, responses)
+        texts = [messages[1]["content"] for messages, _, _ in client.requests]
+        assert any("PLAN" in text for text in texts) is seen
 
     def test_fifteen_attempts_then_ungraded(self, writing, fake, one_by_one):
         client = fake(lambda text, sample: "__import__('os')" if "'name': 'B'" in text else writing_reply(text, sample))

@@ -183,7 +183,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 def test_bare_nan_is_an_error_outside_llmeval(rows, jsonl):
     path = jsonl([rows["writingbench"](1), rows["writingbench"](2, domain2=float("nan"))])
-    with pytest.raises(DataError, match="row 2: .*bare NaN is not JSON"):
+    with pytest.raises(DataError, match=r"row 2: .*bare NaN is not JSON"):
         load("writingbench", path)
 
 

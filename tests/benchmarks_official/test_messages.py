@@ -1,6 +1,7 @@
 """The messages that graders send, byte for byte, with synthetic templates; and how official texts are read."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,12 @@ from decoevo_dspy.benchmarks import eqbench_cw, grader, healthbench, llmeval_med
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, sha256
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.task import Question, Turn
+
+
+def make(benchmark: str, **settings: Any) -> Any:
+    """`grader` with the concrete class's members in reach of the type checker."""
+    return grader(benchmark, **settings)
+
 
 HEALTHBENCH = '''
 raise SystemExit("this file must never be executed")
@@ -58,7 +65,7 @@ def checkout(folder: Path, name: str, text: str) -> Path:
 
 def test_healthbench_message(tmp_path):
     """Default system turn, turns joined by blank lines, points in brackets, one user message."""
-    made = grader("healthbench", official_checkout=checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH))
+    made = make("healthbench", official_checkout=checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH))
     turns = (Turn(role="user", content="Hi"), Turn(role="assistant", content="Yes?"), Turn(role="user", content="咳嗽"))
     criterion = healthbench.Criterion(criterion='Says "x" {y}', points=-6)
     assert made.messages(Question(id="1", turns=turns), "Rest.", criterion) == [
@@ -78,7 +85,7 @@ def test_healthbench_message(tmp_path):
     ],
 )
 def test_healthbench_conversation_setting(tmp_path, settings, first):
-    made = grader("healthbench", official_checkout=checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH), **settings)
+    made = make("healthbench", official_checkout=checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH), **settings)
     criterion = healthbench.Criterion(criterion="c", points=1)
     assert made.messages(Question.of("Hi"), "A", criterion)[0]["content"].startswith(first)
     assert made.settings()["conversation"] == settings["conversation"]
@@ -89,7 +96,7 @@ def test_healthbench_marker_in_the_conversation(tmp_path):
     folder = checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH)
     criterion = healthbench.Criterion(criterion="GOLD", points=5)
     texts = {
-        mode: grader("healthbench", mode=mode, official_checkout=folder).messages(
+        mode: make("healthbench", mode=mode, official_checkout=folder).messages(
             Question.of("<<rubric_item>>"), "A <<conversation>>", criterion
         )[0]["content"]
         for mode in ("official", "robust")
@@ -97,13 +104,13 @@ def test_healthbench_marker_in_the_conversation(tmp_path):
     assert texts["official"].count("GOLD") == 2
     assert texts["robust"].count("GOLD") == 1
     assert "user: <<rubric_item>>" in texts["robust"]
-    own = grader("healthbench").messages(Question.of("<<rubric_item>>"), "A", criterion)[0]["content"]
+    own = make("healthbench").messages(Question.of("<<rubric_item>>"), "A", criterion)[0]["content"]
     assert own.count("GOLD") == 1
 
 
 def test_writingbench_message(tmp_path):
     """The criterion is the Python repr of its dict (an apostrophe switches the quotes), twice; braces are single."""
-    made = grader("writingbench", official_checkout=checkout(tmp_path, "prompt.py", WRITINGBENCH))
+    made = make("writingbench", official_checkout=checkout(tmp_path, "prompt.py", WRITINGBENCH))
     criterion = {"name": "N", "criteria_description": "It's D", "1-2": "a", "9-10": "{query}"}
     shown = "{'name': 'N', 'criteria_description': \"It's D\", '1-2': 'a', '9-10': '{query}'}"
     assert made.messages(Question.of("问 {response}"), "R {criteria}", criterion) == [
@@ -118,22 +125,25 @@ def test_writingbench_message(tmp_path):
 def test_researchqa_message(tmp_path):
     """Items one per line; the query is not shown. Robust mode keeps an item with a line break on one line."""
     folder = checkout(tmp_path, "compute_coverage.py", RESEARCHQA)
-    message = grader("researchqa", official_checkout=folder).messages("A {questions}", ["One?", "Two\nlines?"])
+    message = make("researchqa", official_checkout=folder).messages("A {questions}", ["One?", "Two\nlines?"])
     assert message == [{"role": "user", "content": "Rate.\nR: A {questions}\nQ:\nOne?\nTwo\nlines?\n\nO:"}]
-    robust = grader("researchqa", mode="robust", official_checkout=folder).messages("A", ["Two\nlines?"])
+    robust = make("researchqa", mode="robust", official_checkout=folder).messages("A", ["Two\nlines?"])
     assert robust[0]["content"] == "Rate.\nR: A\nQ:\nTwo lines?\n\nO:"
 
 
 @pytest.mark.parametrize("name", ["Evaluate.py", "evaluate/Evaluate.py"])
 def test_llmeval_message(tmp_path, name):
     """System and user message; this round's problem only; missing values print as nan."""
-    made = grader("llmeval-med", official_checkout=checkout(tmp_path, name, LLMEVAL))
+    made = make("llmeval-med", official_checkout=checkout(tmp_path, name, LLMEVAL))
     question = Question(id="1", turns=(Turn(role="user", content="第二问"),), group="g", round=2)
-    for category, checked in (("医疗知识", "|nan"), ("医疗推理", "")):
-        gold = llmeval_med.Gold(category=category, key=(1, 2), sanswer="131", checklist=None)
+    for category, reference, checked in (("医疗知识", "131", "|nan"), ("医疗推理", None, "")):
+        gold = llmeval_med.Gold(category=category, key=(1, 2), sanswer=reference, checklist=None)
         assert made.messages(question, "答{Sanswer}", gold) == [
             {"role": "system", "content": "You are a helpful assistant."},
-            {"role": "user", "content": f'\n  {category} 第二问|答{{Sanswer}}|131{checked} {{"得分"："[2]"}}\n  '},
+            {
+                "role": "user",
+                "content": f'\n  {category} 第二问|答{{Sanswer}}|{reference or "nan"}{checked} {{"得分"："[2]"}}\n  ',
+            },
         ]
 
 
@@ -146,10 +156,10 @@ def test_eqbench_message(tmp_path, monkeypatch):
     checkout(tmp_path, "data/creative_writing_criteria.txt", "Coherent\nMeandering\n")
     checkout(tmp_path, "data/negative_criteria.txt", "Meandering")
     with pytest.raises(ConfigurationError, match="not the pinned file"):
-        grader("eqbench-cw", official_checkout=tmp_path)
+        make("eqbench-cw", official_checkout=tmp_path)
     known = {"eqbench-cw.criteria": sha256("Coherent\nMeandering\n"), "eqbench-cw.negative": sha256("Meandering")}
     monkeypatch.setattr(eqbench_cw, "FINGERPRINTS", {**FINGERPRINTS, **known})
-    made = grader("eqbench-cw", official_checkout=tmp_path)
+    made = make("eqbench-cw", official_checkout=tmp_path)
     assert made.messages("piece {x}", eqbench_cw.Gold(base_prompt="Do <SEED>.")) == [
         {"role": "user", "content": "P Do <SEED>.\nT piece {x}\nC\n- Coherent\n- Meandering\nN Meandering\n"}
     ]
@@ -158,13 +168,13 @@ def test_eqbench_message(tmp_path, monkeypatch):
 def test_only_the_pinned_text_counts_as_official(tmp_path, monkeypatch):
     """Another text is used when the user asks for it, but never labelled official; the hash printed is the text's."""
     folder = checkout(tmp_path, "healthbench_eval.py", HEALTHBENCH)
-    made = grader("healthbench", official_checkout=folder)
+    made = make("healthbench", official_checkout=folder)
     assert not made.official_prompt
     assert made.settings()["prompt_source"] == ["checkout, but not the pinned text"]
     monkeypatch.setattr(healthbench, "FINGERPRINTS", {"healthbench": made.prompt_hash})
-    assert grader("healthbench", official_checkout=folder).official_prompt
-    assert not grader("healthbench").official_prompt
-    assert grader("healthbench").settings()["prompt_source"] == ["own words"]
+    assert make("healthbench", official_checkout=folder).official_prompt
+    assert not make("healthbench").official_prompt
+    assert make("healthbench").settings()["prompt_source"] == ["own words"]
 
 
 @pytest.mark.parametrize(
@@ -180,25 +190,25 @@ def test_only_the_pinned_text_counts_as_official(tmp_path, monkeypatch):
 )
 def test_a_checkout_without_the_prompt_is_an_error(tmp_path, benchmark, name, text, says):
     with pytest.raises(ConfigurationError, match=says):
-        grader(benchmark, official_checkout=checkout(tmp_path, name, text))
+        make(benchmark, official_checkout=checkout(tmp_path, name, text))
 
 
 def test_the_real_eqbench_files_give_the_official_message(shared):
     """With the official files the rendered message has the pinned hash of the official rendering."""
-    made = grader("eqbench-cw", official_checkout=shared / "eqbench_cw_v3")
+    made = make("eqbench-cw", official_checkout=shared / "eqbench_cw_v3")
     assert made.official_prompt
     text = made.messages("RESP", eqbench_cw.Gold(base_prompt="WP"))[0]["content"]
     assert sha256(text) == "33554411e5e22916e22f6a10a0c9ecd6a2932dc809fba7819af819738e910ad1"
 
 
 def test_official_parameters_and_models():
-    assert grader("healthbench").default_model == "gpt-4.1-2025-04-14"
+    assert make("healthbench").default_model == "gpt-4.1-2025-04-14"
     assert healthbench.PARAMS == {"temperature": 0.5, "max_tokens": 2048}
-    assert grader("writingbench").params == {"temperature": 1.0, "top_p": 0.95, "max_tokens": 2048}
-    assert grader("writingbench", send_top_p=False).params == {"temperature": 1.0, "max_tokens": 2048}
+    assert make("writingbench").params == {"temperature": 1.0, "top_p": 0.95, "max_tokens": 2048}
+    assert make("writingbench", send_top_p=False).params == {"temperature": 1.0, "max_tokens": 2048}
     assert (researchqa.DEFAULT_MODEL, researchqa.PARAMS) == ("gpt-4.1-mini", {"temperature": 0})
     assert llmeval_med.DEFAULT_MODEL == "gpt-4o"
-    judge = grader("eqbench-cw")
+    judge = make("eqbench-cw")
     assert judge.params("openrouter/anthropic/claude-3.7-sonnet") == {
         "temperature": 0.0,
         "max_tokens": 1000,
