@@ -1,0 +1,211 @@
+"""The final evaluation: one pass over the test partition, scored by the benchmark's own official grader.
+
+It stands outside the optimisation: its calls have a ledger of their own, and it alone opens the gold.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import dspy
+
+from decoevo_dspy.benchmarks.base import Grader, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.errors import EndpointError, ExecutionError
+from decoevo_dspy.role_lms import RoleLMs
+from decoevo_dspy.roles.base import NoReply, ReplyCounts
+from decoevo_dspy.running.budget import Budget, Ledger
+from decoevo_dspy.running.executor import Executor
+from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, Recorder, call_scope
+from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.running.workbench import Item
+from decoevo_dspy.skill import Skill
+from decoevo_dspy.task import Question, Turn
+from decoevo_dspy.teleprompters.session import solver_adapter
+from decoevo_dspy.teleprompters.student import SkilledStudent, carried_skill, inputs_for, targets_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The official score with what it rests on.
+
+    ``responses`` are the answers by question id (unanswered ones are missing), ``unanswered`` the reasons of those.
+    ``usage`` is per role (solver, grader), apart from the optimisation's.
+    """
+
+    score: OfficialScore
+    responses: Mapping[str, str]
+    unanswered: Mapping[str, str]
+    usage: Mapping[str, Mapping[str, Any]]
+    partition: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``official`` object of ``result.json``."""
+        plain = asdict(self.score)
+        return {
+            **plain,
+            "partition": self.partition,
+            "unanswered": dict(self.unanswered),
+            "usage": {role: dict(usage) for role, usage in self.usage.items()},
+        }
+
+
+class GraderCalls:
+    """Grader requests as the official code sends them: no adapter, no seed, recorded and replayed like every call."""
+
+    def __init__(self, lm: dspy.BaseLM, recorder: Recorder, partition: str, role: str = "grader") -> None:
+        self._lm = RecordedLM(lm, role=role, recorder=recorder, send_seed=False)
+        self._partition = partition
+        self.model = lm.model
+
+    def complete(
+        self, messages: Sequence[Mapping[str, str]], *, params: Mapping[str, Any], sample: int = 0
+    ) -> RawReply:
+        """One reply; ``sample`` tells repeats of the same request apart.
+
+        Raises:
+            ExecutionError: when the call failed for good.
+        """
+        with call_scope(partition=self._partition, sample=str(sample)) as scope:
+            try:
+                outputs = self._lm(messages=[dict(message) for message in messages], **params)
+            except CallFailed as error:
+                raise ExecutionError(error.reason) from error
+        text = outputs[0] if isinstance(outputs[0], str) else (outputs[0] or {}).get("text")
+        return RawReply(text=text or "", finish_reason=scope.calls[-1].finish_reason)
+
+
+def evaluate(
+    program: dspy.Module,
+    questions: Sequence[Question],
+    gold: SealedGold,
+    grader: Grader,
+    *,
+    role_lms: RoleLMs,
+    seed: int,
+    store: CallStore,
+    run: str,
+    num_threads: int,
+    partition: str = "test",
+    solver_temperature: float = 0.7,
+    skill_target: str | None = None,
+    response_field: str | None = None,
+    sample: str = "test",
+) -> Evaluation:
+    """Answer the questions with a program as it is, and grade the answers.
+
+    Rounds of one conversation are answered in order, each after the program's own earlier answers.
+
+    Raises:
+        EndpointError: when no question could be answered because the endpoint failed.
+    """
+    recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
+    student = _student(program, role_lms, recorder, solver_temperature, skill_target, response_field)
+    skill = carried_skill(program, student.targets) or Skill("")
+    answers: dict[str, str | NoReply] = {}
+    for done in recorder.executor.map(
+        lambda group: _converse(group, program, student, skill, partition, sample), conversations(questions)
+    ):
+        answers.update(done)
+    responses = {id: answer for id, answer in answers.items() if isinstance(answer, str)}
+    unanswered = {id: str(answer) for id, answer in answers.items() if isinstance(answer, NoReply)}
+    if questions and not responses and all(a.infrastructure for a in answers.values() if isinstance(a, NoReply)):
+        raise EndpointError(f"no question of the {partition} partition could be answered: {recorder.last_failure}")
+    client = grader_client(grader, role_lms, recorder, partition)
+    score = grader.grade(questions, responses, gold, client, recorder.executor.map)
+    return Evaluation(
+        score=score,
+        responses=responses,
+        unanswered=unanswered,
+        usage=recorder.ledger.by_role(),
+        partition=partition,
+    )
+
+
+def grade_responses(
+    responses: Mapping[str, str],
+    questions: Sequence[Question],
+    gold: SealedGold,
+    grader: Grader,
+    *,
+    role_lms: RoleLMs,
+    seed: int,
+    store: CallStore,
+    run: str,
+    num_threads: int,
+    partition: str = "test",
+) -> Evaluation:
+    """Grade ready answers (question id → text), such as those of another system."""
+    recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
+    client = grader_client(grader, role_lms, recorder, partition)
+    score = grader.grade(questions, responses, gold, client, recorder.executor.map)
+    missing = {q.id: "no response given" for q in questions if q.id not in responses}
+    return Evaluation(
+        score=score, responses=responses, unanswered=missing, usage=recorder.ledger.by_role(), partition=partition
+    )
+
+
+def grader_client(grader: Grader, role_lms: RoleLMs, recorder: Recorder, partition: str) -> GraderCalls | None:
+    """The client of a grader that needs a model; the simulated world's exact grader needs none."""
+    if not getattr(grader, "needs_model", True):
+        return None
+    return GraderCalls(role_lms.lm("grader"), recorder, partition)
+
+
+def _student(
+    program: dspy.Module,
+    role_lms: RoleLMs,
+    recorder: Recorder,
+    solver_temperature: float,
+    skill_target: str | None,
+    response_field: str | None,
+) -> SkilledStudent:
+    options = role_lms.option("solver")
+
+    def record(lm: dspy.BaseLM | None) -> RecordedLM:
+        recorded = RecordedLM(
+            lm or role_lms.lm("solver"), role="solver", recorder=recorder, send_seed=options.send_seed
+        )
+        if recorded.kwargs.get("temperature") is None and "max_completion_tokens" not in recorded.kwargs:
+            recorded.kwargs["temperature"] = solver_temperature
+        return recorded
+
+    return SkilledStudent(
+        program,
+        skill_target=skill_target,
+        response_field=response_field,
+        record=record,
+        adapter=solver_adapter(options.adapter),
+        counts=ReplyCounts(),
+        context_tokens=options.context_tokens,
+    )
+
+
+def conversations(questions: Sequence[Question]) -> list[list[Question]]:
+    """Questions by conversation, rounds in order; a single question is a conversation of its own."""
+    groups: dict[str, list[Question]] = {}
+    for question in questions:
+        key = f"g:{question.group}" if question.group is not None else f"q:{question.id}"
+        groups.setdefault(key, []).append(question)
+    return [sorted(group, key=lambda q: q.round) for group in groups.values()]
+
+
+def _converse(
+    group: Sequence[Question], program: dspy.Module, student: SkilledStudent, skill: Skill, partition: str, sample: str
+) -> dict[str, str | NoReply]:
+    """Answer the rounds of one conversation; an unanswered round leaves its place in the history empty."""
+    answers: dict[str, str | NoReply] = {}
+    history: tuple[Turn, ...] = ()
+    for question in group:
+        asked = Question(
+            id=question.id,
+            turns=(*history, *question.turns),
+            stratum=question.stratum,
+            group=question.group,
+            round=question.round,
+        )
+        item = Item(question=asked, inputs=inputs_for(asked, program), partition=partition)
+        answer = student.respond(item, skill, sample)
+        answers[question.id] = answer
+        said = answer if isinstance(answer, str) else ""
+        history = (*history, *question.turns, Turn(role="assistant", content=said))
+    return answers
