@@ -111,7 +111,7 @@ def _units(questions: Sequence[Question]) -> list[tuple[Question, ...]]:
 
 
 def interleave(units: Sequence[tuple[Question, ...]], seed: int) -> list[tuple[Question, ...]]:
-    """Units in an order of which every stretch holds all strata in proportion, shuffled within a stratum by the seed."""
+    """Units in an order of which every stretch holds all strata in proportion, shuffled within strata by the seed."""
     strata: dict[str, list[tuple[Question, ...]]] = {}
     for unit in sorted(units, key=lambda u: derive(seed, "split", u[0].id)):
         strata.setdefault(unit[0].stratum, []).append(unit)
@@ -124,7 +124,7 @@ def interleave(units: Sequence[tuple[Question, ...]], seed: int) -> list[tuple[Q
 
 
 def _whole_units(units: Sequence[tuple[Question, ...]], size: int) -> tuple[Question, ...]:
-    """Whole conversations, as many as fit into ``size`` questions; a last one is cut by rounds when nothing else fits."""
+    """Whole conversations, as many as fit into ``size`` questions; the last ones are cut by rounds if need be."""
     chosen: list[Question] = []
     left: list[tuple[Question, ...]] = []
     for unit in units:

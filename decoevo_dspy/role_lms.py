@@ -1,4 +1,4 @@
-"""Which LM serves which role, and what its endpoint can do. The paper shares one backbone; any role may have its own."""
+"""Which LM serves which role, and what its endpoint can do. The paper shares one; any role may have its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -77,7 +77,7 @@ class RoleLMs:
         lm = getattr(self, role) or self.default or dspy.settings.lm
         if not isinstance(lm, dspy.BaseLM):
             raise ConfigurationError(
-                f"no LM for the role {role!r}: give role_lms=RoleLMs(default=dspy.LM(...)), or configure dspy with an LM"
+                f"no LM for the role {role!r}: give role_lms=RoleLMs(default=dspy.LM(...)), or configure dspy with one"
             )
         return lm
 

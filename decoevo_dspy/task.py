@@ -35,7 +35,10 @@ class Task:
 
         Built once before optimisation and fixed for the run (METHOD.md §4).
         """
-        return f"Task family: {self.name}\n\nWhat the task is:\n{self.description.strip()}\n\nHow answers are evaluated:\n{self.evaluation.strip()}"
+        return (
+            f"Task family: {self.name}\n\nWhat the task is:\n{self.description.strip()}\n\n"
+            f"How answers are evaluated:\n{self.evaluation.strip()}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ class Question:
 
     @property
     def text(self) -> str:
-        """What text roles read: the one user turn as it is, several turns as ``role: content`` parted by blank lines."""
+        """What text roles read: one user turn as it is, several turns as ``role: content`` parted by blank lines."""
         if len(self.turns) == 1:
             return self.turns[0].content
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in self.turns)

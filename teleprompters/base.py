@@ -142,7 +142,7 @@ class CoEvolution(Teleprompter):
         self.skill_target, self.response_field = skill_target, response_field
         self.evolve_generator = evolve_generator
 
-    def compile(
+    def compile(  # pyright: ignore[reportIncompatibleMethodOverride] - unknown keywords must raise
         self,
         student: dspy.Module,
         *,
@@ -312,7 +312,7 @@ class CoEvolution(Teleprompter):
             _save_program(program, session.folder.path / "solver.json")
             _save_program(result.rubric_generator, session.folder.path / "generator.json")
             write_json(session.folder.path / "result.json", result.to_dict())
-        program.detailed_results = result
+        program.detailed_results = result  # pyright: ignore[reportAttributeAccessIssue] - as GEPA does
         return program
 
 

@@ -11,16 +11,16 @@ from decoevo_dspy.skill import Candidate, Discarded, Skill
 from decoevo_dspy.teleprompters.verification import AuditVerification, Verification
 
 Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | Discarded | NoReply]
-"""(bench, incumbent g, probe reports, round) → candidate g′."""
+"""(bench, incumbent g, probe reports, outer step) → candidate g′."""
 
 
 def distil(
-    bench: Workbench, generator: Skill, reports: Sequence[AuditReport], round: int
+    bench: Workbench, generator: Skill, reports: Sequence[AuditReport], outer: int
 ) -> Candidate | Discarded | NoReply:
     """The generator rewriter turns recurring findings into general rules (METHOD.md §4)."""
     sections = [(report.heading, report.findings) for report in reports]
     return bench.roles.generator_rewriter.distil(
-        bench.task, generator, sections, bench.settings.edit_budget, sample=f"round{round}"
+        bench.task, generator, sections, bench.settings.edit_budget, sample=f"round{outer}"
     )
 
 

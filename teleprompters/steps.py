@@ -10,8 +10,8 @@ from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.text import Failure, Finding
 from decoevo_dspy.rubric import Mean, Ungraded, mean
 from decoevo_dspy.running.events import EventLog
-from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.running.workbench import Graded, Item, Workbench, check_students
+from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.settings import Settings
 from decoevo_dspy.skill import Candidate, Discarded, Skill
 from decoevo_dspy.teleprompters.method import Method

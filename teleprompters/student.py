@@ -10,7 +10,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
-from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply
+from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of
 from decoevo_dspy.roles.text import SOLVER_HEADING, with_skill
 from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, call_scope
 from decoevo_dspy.running.workbench import Item
@@ -42,8 +42,8 @@ def targets_of(student: dspy.Module, skill_target: str | None) -> list[str]:
 def carried_skill(student: dspy.Module, targets: Sequence[str]) -> Skill | None:
     """The skill that an earlier optimisation left in the student's instructions, if any."""
     for name, predictor in student.named_predictors():
-        if name in targets and SOLVER_HEADING in predictor.signature.instructions:
-            return Skill(predictor.signature.instructions.partition(SOLVER_HEADING)[2])
+        if name in targets and SOLVER_HEADING in signature_of(predictor).instructions:
+            return Skill(signature_of(predictor).instructions.partition(SOLVER_HEADING)[2])
     return None
 
 
@@ -54,8 +54,10 @@ def with_solver_skill(student: dspy.Module, targets: Sequence[str], skill: Skill
     for name, predictor in program.named_predictors():
         predictor.lm = originals[name].lm
         if name in targets:
-            base = predictor.signature.instructions.partition(SOLVER_HEADING)[0].rstrip()
-            predictor.signature = predictor.signature.with_instructions(with_skill(base, SOLVER_HEADING, skill.text))
+            base = signature_of(predictor).instructions.partition(SOLVER_HEADING)[0].rstrip()
+            predictor.signature = signature_of(predictor).with_instructions(
+                with_skill(base, SOLVER_HEADING, skill.text)
+            )
     return program
 
 
@@ -147,8 +149,8 @@ class SkilledStudent:
         lines = [line.strip() for line in skill.text.split("\n") if line.strip()]
         if lines and not all(any(line in text for text in texts) for line in lines):
             raise ConfigurationError(
-                "the skill does not reach the student's prompt: its target predictor was not called, or its adapter drops "
-                "the instructions; choose skill_target"
+                "the skill does not reach the student's prompt: its target predictor was not called, or its adapter "
+                "drops the instructions; choose skill_target"
             )
         self._reached.add(skill.key)
 
@@ -177,7 +179,7 @@ def inputs_for(question: Question, student: dspy.Module) -> dict[str, Any]:
     Raises:
         ConfigurationError: when the student has no text input.
     """
-    signature = student.named_predictors()[0][1].signature
+    signature = signature_of(student.named_predictors()[0][1])
     history = [name for name, field in signature.input_fields.items() if field.annotation is dspy.History]
     plain = [name for name in signature.input_fields if name not in history]
     if not plain:

@@ -42,7 +42,7 @@ class Verification(Protocol):
         incumbent: Skill,
         candidate: Skill,
         gate: Sequence[Item],
-        round: int,
+        outer: int,
     ) -> Verified: ...
 
 
@@ -57,12 +57,12 @@ class AuditVerification:
         incumbent: Skill,
         candidate: Skill,
         gate: Sequence[Item],
-        round: int,
+        outer: int,
     ) -> Verified:
         """Records once, objectives of both sides, one decision."""
-        records = {audit.name: audit.records(bench, solver, incumbent, gate, round) for audit in audits}
+        records = {audit.name: audit.records(bench, solver, incumbent, gate, outer) for audit in audits}
         old, new = (
-            AuditObjectives(by_audit={a.name: a.objective(bench, generator, records[a.name], round) for a in audits})
+            AuditObjectives(by_audit={a.name: a.objective(bench, generator, records[a.name], outer) for a in audits})
             for generator in (incumbent, candidate)
         )
         return Verified(decision=decide_on_audits(pareto_rule(bench), old, new), evidence=_evidence(old, new))
@@ -90,7 +90,7 @@ class ScoreVerification:
         incumbent: Skill,
         candidate: Skill,
         gate: Sequence[Item],
-        round: int,
+        outer: int,
     ) -> Verified:
         """The current solver's aggregate score under both generators."""
         old, new = (bench.grade_all(gate, solver, generator) for generator in (incumbent, candidate))
@@ -114,7 +114,7 @@ class NoVerification:
         incumbent: Skill,
         candidate: Skill,
         gate: Sequence[Item],
-        round: int,
+        outer: int,
     ) -> Verified:
         """Accept without a look."""
         return Verified(decision=Accepted(reason="accepted without verification"))

@@ -25,24 +25,24 @@ class AuditReport:
 class Audit(Protocol):
     """One view on a generator skill.
 
-    ``round`` numbers the outer steps from 1, so that every round draws its own samples.
+    ``outer`` numbers the outer steps from 1, so that each draws its own samples.
     """
 
     name: str
     heading: str
 
     def findings(
-        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], outer: int
     ) -> AuditReport:
         """What the generator's rubrics miss on the probe partition."""
         ...
 
     def records(
-        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], outer: int
     ) -> Sequence[Any]:
         """The held-out records on V_g on which both generators will be compared."""
         ...
 
-    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Any], round: int) -> Objective:
+    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Any], outer: int) -> Objective:
         """Φ of one generator on those records, by question."""
         ...

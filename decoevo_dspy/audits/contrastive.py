@@ -12,8 +12,8 @@ from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.contrastive_auditor import BlindLabel
 from decoevo_dspy.roles.text import Finding
 from decoevo_dspy.rubric import Ungraded
-from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.running.workbench import Graded, Item, Workbench
+from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.settings import Settings
 from decoevo_dspy.skill import Skill
 
@@ -95,28 +95,28 @@ class ContrastiveAudit:
     heading = "What rubrics failed to tell apart: real differences between answers that they scored alike"
 
     def _pairs(
-        self, bench: Workbench, solver: Skill, generator: Skill, items: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, items: Sequence[Item], outer: int
     ) -> list[Pair]:
         settings = bench.settings
         draws = [(item, k) for item in items for k in range(settings.rollouts)]
-        graded = bench.batch(lambda draw: bench.grade(draw[0], solver, generator, f"audit{round}-{draw[1]}"), draws)
+        graded = bench.batch(lambda draw: bench.grade(draw[0], solver, generator, f"audit{outer}-{draw[1]}"), draws)
         pairs: list[Pair] = []
         for start, item in zip(range(0, len(graded), settings.rollouts), items, strict=True):
             rollouts = graded[start : start + settings.rollouts]
             scores = [None if isinstance(one.score, Ungraded) else one.score for one in rollouts]
             texts = [one.response or "" for one in rollouts]
-            rng = rng_for(bench.seed, "pairs", round, item.id)
+            rng = rng_for(bench.seed, "pairs", outer, item.id)
             for i, j in self.select(scores, texts, settings.tau_tie, settings.pairs_per_question, rng):
                 gap = abs((scores[i] or 0.0) - (scores[j] or 0.0))
                 pairs.append(Pair(item=item, first=rollouts[i], second=rollouts[j], gap=gap, index=(i, j)))
         return pairs
 
-    def _label(self, bench: Workbench, pair: Pair, round: int) -> Labelled | NoReply | None:
+    def _label(self, bench: Workbench, pair: Pair, outer: int) -> Labelled | NoReply | None:
         """The fixed label of a pair; ``None`` when the auditor found no difference that matters."""
         auditor = bench.roles.contrastive_auditor
-        rng = rng_for(bench.seed, "order", round, pair.item.id, pair.index)
+        rng = rng_for(bench.seed, "order", outer, pair.item.id, pair.index)
         first, second = pair.first.response or "", pair.second.response or ""
-        sample = f"pair{round}-{pair.index[0]}-{pair.index[1]}"
+        sample = f"pair{outer}-{pair.index[0]}-{pair.index[1]}"
         if self.blind:
             label = auditor.prefer(
                 pair.item.question.text, first, second, rng=rng, partition=pair.item.partition, sample=sample
@@ -141,22 +141,22 @@ class ContrastiveAudit:
         return Labelled(pair=pair, better=better, other=other, label=label)
 
     def records(
-        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], outer: int
     ) -> list[Labelled]:
         """Γ^{V_g}: the labelled near-ties of V_g, the same for both generators."""
-        pairs = self._pairs(bench, solver, generator, gate, round)
-        labels = bench.batch(lambda pair: self._label(bench, pair, round), pairs)
+        pairs = self._pairs(bench, solver, generator, gate, outer)
+        labels = bench.batch(lambda pair: self._label(bench, pair, outer), pairs)
         return [label for label in labels if isinstance(label, Labelled)]
 
     def findings(
-        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], outer: int
     ) -> AuditReport:
-        """Label near-ties blind, then reveal the rubric and collect the principles κ that would have told them apart."""
-        pairs = self._pairs(bench, solver, generator, probe, round)
+        """Label near-ties blind, then reveal the rubric and collect the principles κ that separate them."""
+        pairs = self._pairs(bench, solver, generator, probe, outer)
 
         def examine(pair: Pair) -> tuple[Labelled | NoReply | None, Finding | NoReply | None]:
-            label = self._label(bench, pair, round)
-            return label, self._reveal(bench, label, round) if isinstance(label, Labelled) else None
+            label = self._label(bench, pair, outer)
+            return label, self._reveal(bench, label, outer) if isinstance(label, Labelled) else None
 
         examined = bench.batch(examine, pairs)
         findings = tuple(finding for _, finding in examined if isinstance(finding, Finding))
@@ -181,7 +181,7 @@ class ContrastiveAudit:
             },
         )
 
-    def _reveal(self, bench: Workbench, label: Labelled, round: int) -> Finding | NoReply:
+    def _reveal(self, bench: Workbench, label: Labelled, outer: int) -> Finding | NoReply:
         pair = label.pair
         assert label.better.rubric is not None
         miss = bench.roles.contrastive_auditor.reveal(
@@ -192,24 +192,24 @@ class ContrastiveAudit:
             label.better.rubric,
             (label.better.verdicts, label.other.verdicts),
             partition=pair.item.partition,
-            sample=f"reveal{round}-{pair.index[0]}-{pair.index[1]}",
+            sample=f"reveal{outer}-{pair.index[0]}-{pair.index[1]}",
         )
         if isinstance(miss, NoReply):
             return miss
         return Finding(audit=self.name, question_id=pair.item.id, principle=miss.principle, reason=miss.explanation)
 
-    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Labelled], round: int) -> Objective:
+    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Labelled], outer: int) -> Objective:
         """Resolved (less reversed) share of each question's pairs under this generator's rubric."""
         settings = bench.settings
         fresh = settings.verify_rubrics == "fresh"
-        draw = f"verify{round}" if fresh else "rubric"
+        draw = f"verify{outer}" if fresh else "rubric"
 
         def margin(record: Labelled) -> float | Ungraded:
             item = record.pair.item
             rubric = bench.rubric(item, generator, draw)
             if isinstance(rubric, NoReply):
                 return Ungraded(reason=str(rubric))
-            judged = f"verify{round}" if fresh else "judge"
+            judged = f"verify{outer}" if fresh else "judge"
             sides = [
                 rubric.score(bench.judge(item, side.response or "", rubric, judged))
                 for side in (record.better, record.other)

@@ -21,20 +21,20 @@ class StructuralAudit:
     name = "structural"
     heading = "What rubrics left out, against the public description of the task"
 
-    def _audit(self, bench: Workbench, generator: Skill, item: Item, round: int) -> StructuralFinding | NoReply:
+    def _audit(self, bench: Workbench, generator: Skill, item: Item, outer: int) -> StructuralFinding | NoReply:
         rubric = bench.rubric(item, generator)
         if isinstance(rubric, NoReply):
             return rubric
         auditor = bench.roles.structural_auditor
         return auditor.audit(
-            self.specification, item.question.text, rubric, partition=item.partition, sample=f"audit{round}"
+            self.specification, item.question.text, rubric, partition=item.partition, sample=f"audit{outer}"
         )
 
     def findings(
-        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], outer: int
     ) -> AuditReport:
         """Repairs κ with their rationale ξ; rubrics with nothing missing give no finding."""
-        audited = bench.batch(lambda item: self._audit(bench, generator, item, round), probe)
+        audited = bench.batch(lambda item: self._audit(bench, generator, item, outer), probe)
         done = [(item, one) for item, one in zip(probe, audited, strict=True) if not isinstance(one, NoReply)]
         findings = tuple(
             Finding(audit=self.name, question_id=item.id, principle=one.repair, reason=one.rationale)
@@ -51,14 +51,14 @@ class StructuralAudit:
         )
 
     def records(
-        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], round: int
+        self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], outer: int
     ) -> Sequence[Item]:
         """The questions of V_g themselves."""
         return gate
 
-    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Item], round: int) -> Objective:
+    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Item], outer: int) -> Objective:
         """Adequacy u_q(g) by question of V_g."""
-        audited = bench.batch(lambda item: self._audit(bench, generator, item, round), records)
+        audited = bench.batch(lambda item: self._audit(bench, generator, item, outer), records)
         return Objective(
             values={
                 item.id: Ungraded(reason=str(one)) if isinstance(one, NoReply) else one.adequacy

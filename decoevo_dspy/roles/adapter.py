@@ -37,18 +37,21 @@ class RoleAdapter(dspy.JSONAdapter):
             lm_kwargs["response_format"] = {"type": "json_object"}
             return
         strict = self.structured == "auto" and _is_openai(lm)
-        lm_kwargs["response_format"] = response_format(signature, strict)
+        lm_kwargs["response_format"] = response_format(signature, strict)  # pyright: ignore[reportArgumentType]
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The system message, rendered once per signature."""
-        return _system_message(self.structured, signature)
+        return _system_message(self.structured, signature)  # pyright: ignore[reportArgumentType] - classes are hashable
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """The output fields from the last complete JSON object of ``completion``."""
 
         def failure(message: str) -> AdapterParseError:
             return AdapterParseError(
-                adapter_name="RoleAdapter", signature=signature, lm_response=completion, message=message
+                adapter_name="RoleAdapter",
+                signature=signature,  # pyright: ignore[reportArgumentType] - it takes the class
+                lm_response=completion,
+                message=message,
             )
 
         found = last_object(completion)

@@ -42,7 +42,7 @@ class NoReply:
 
 @dataclass
 class ReplyCounts:
-    """Per role: replies read (``replies``), unusable ones, retries, final failures by kind, and inputs that were cut."""
+    """Per role: replies read (``replies``), unusable ones, final failures by kind, and inputs that were cut."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -89,13 +89,13 @@ class Role(dspy.Module):
     def ask(
         self,
         read: Callable[[dspy.Prediction], T],
+        inputs: Mapping[str, Any],
         *,
         partition: str = "",
         sample: str = "0",
         temperature: float | None = None,
         predictor: dspy.Predict | None = None,
         options: Mapping[str, Any] | None = None,
-        **inputs: Any,
     ) -> T | NoReply:
         """Ask once, and once more with a fresh sample when the reply cannot be used.
 
@@ -103,14 +103,14 @@ class Role(dspy.Module):
         """
         chosen = predictor or self.predict
         lm = chosen.lm or dspy.settings.lm
-        room = max_tokens(chosen.signature, self.context_tokens)
+        room = max_tokens(signature_of(chosen), self.context_tokens)
         config = {
             "max_tokens": room,
             **(options or {}),
             **_unset(lm, temperature if temperature is not None else self.temperature),
         }
         config = {k: v for k, v in config.items() if _wanted(lm, k)}
-        fitted = self._fit(inputs, room)
+        fitted = self._fit(chosen, inputs, room)
         failure = NoReply(kind="unparsable", reason="not asked")
         for attempt in range(1 + PARSE_RETRIES):
             if attempt and "temperature" in config:
@@ -160,19 +160,24 @@ class Role(dspy.Module):
             except CallFailed as error:
                 return no_reply(error)
 
-    def _fit(self, inputs: dict[str, Any], reply_tokens: int) -> dict[str, Any]:
+    def _fit(self, predictor: dspy.Predict, inputs: Mapping[str, Any], reply_tokens: int) -> dict[str, Any]:
         if self.context_tokens is None:
-            return inputs
+            return dict(inputs)
         room = (
             self.context_tokens
             - reply_tokens
-            - estimate_tokens(RoleAdapter(self.structured).format_system_message(self.predict.signature))
+            - estimate_tokens(RoleAdapter(self.structured).format_system_message(signature_of(predictor)))
             - 40
         )
         fitted, cuts = fit(inputs, room)
         for _ in range(cuts):
             self.counts.add(self.name, "inputs_cut")
         return fitted
+
+
+def signature_of(predictor: dspy.Predict) -> Any:
+    """A predictor's signature class; DSPy declares the attribute more loosely than it is."""
+    return predictor.signature
 
 
 def no_reply(error: CallFailed) -> NoReply:

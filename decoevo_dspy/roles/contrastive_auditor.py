@@ -1,4 +1,4 @@
-"""The contrastive auditor: a blind preference first, the reveal only after the label is fixed, in two separate calls."""
+"""The contrastive auditor: a blind preference first, the reveal after the label is fixed, in two separate calls."""
 
 import random
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from decoevo_dspy.signatures import PreferBlind, PreferSeeing, RevealMiss
 
 Label = Literal["first", "second", "equivalent"]
 _CHOICES = ("A", "B", "equivalent")
+_LABELS: tuple[Label, ...] = ("first", "second", "equivalent")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,8 @@ class ContrastiveAuditor(Role):
         names = tuple("second-first" if swap else "first-second" for swap in orders)
         weights = [weight for _, _, weight in labels if weight is not None]
         if self.both_orders and len(weights) == len(labels):
-            total = {label: sum(weight[label] for weight in weights) for label in weights[0]}
-            best = max(total, key=lambda label: total[label])
+            total = {label: sum(weight[label] for weight in weights) for label in _LABELS}
+            best = max(_LABELS, key=lambda label: total[label])
             return BlindLabel(label=best, rationale=labels[0][1], orders=names)
         agreed = len({label for label, _, _ in labels}) == 1
         return BlindLabel(
@@ -85,18 +86,20 @@ class ContrastiveAuditor(Role):
 
         def read(prediction: dspy.Prediction) -> tuple[Label, str, dict[Label, float] | None]:
             chances = choice_probabilities(prediction.get("logprobs"), _CHOICES) if self.probabilities else None
-            weights = {names[choice]: chances[choice] for choice in _CHOICES} if chances else None
+            weights: dict[Label, float] | None = {names[c]: chances[c] for c in _CHOICES} if chances else None
             return names[prediction.preference.preferred], prediction.preference.rationale.strip(), weights
 
         options = {"logprobs": True, "top_logprobs": 10} if self.probabilities else None
         return self.ask(
             read,
+            {
+                "question": fence("question", question),
+                "response_a": fence("response A", a),
+                "response_b": fence("response B", b),
+            },
             partition=partition,
             sample=f"{sample}/{'ba' if swap else 'ab'}",
             options=options,
-            question=fence("question", question),
-            response_a=fence("response A", a),
-            response_b=fence("response B", b),
         )
 
     def prefer_seeing(
@@ -125,13 +128,15 @@ class ContrastiveAuditor(Role):
         table = scored_rubric_text(rubric, *scores, names=("A", "B"))
         return self.ask(
             read,
+            {
+                "question": fence("question", question),
+                "response_a": fence("response A", a),
+                "response_b": fence("response B", b),
+                "rubric_scores": fence("rubric", table),
+            },
             partition=partition,
             sample=f"{sample}/seeing",
             predictor=self.seeing_predict,
-            question=fence("question", question),
-            response_a=fence("response A", a),
-            response_b=fence("response B", b),
-            rubric_scores=fence("rubric", table),
         )
 
     def reveal(
@@ -149,14 +154,16 @@ class ContrastiveAuditor(Role):
         """Explain why the rubric misses a settled preference; ``verdicts`` are those of the better and the other."""
         return self.ask(
             _miss,
+            {
+                "question": fence("question", question),
+                "better_response": fence("better response", better),
+                "other_response": fence("other response", other),
+                "difference": fence("difference", rationale),
+                "rubric_scores": fence("rubric", scored_rubric_text(rubric, *verdicts)),
+            },
             partition=partition,
             sample=sample,
             predictor=self.reveal_predict,
-            question=fence("question", question),
-            better_response=fence("better response", better),
-            other_response=fence("other response", other),
-            difference=fence("difference", rationale),
-            rubric_scores=fence("rubric", scored_rubric_text(rubric, *verdicts)),
         )
 
 

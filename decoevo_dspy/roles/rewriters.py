@@ -32,13 +32,15 @@ class SolverRewriter(Role):
         evidence = failures_text(failures) + (f"\n\n{findings_text(findings)}" if findings else "")
         rewrite = self.ask(
             _edits,
+            {
+                "task": fence("task", task.description),
+                "skill": fence("skill", skill.text),
+                "failures": fence("failures", evidence),
+                "rejected_edits": fence("rejected edits", "\n".join(rejected) or "(none)"),
+                "edit_budget": budget,
+            },
             partition="train",
             sample=sample,
-            task=fence("task", task.description),
-            skill=fence("skill", skill.text),
-            failures=fence("failures", evidence),
-            rejected_edits=fence("rejected edits", "\n".join(rejected) or "(none)"),
-            edit_budget=budget,
         )
         return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
 
@@ -55,12 +57,14 @@ class GeneratorRewriter(Role):
         """A candidate skill g′ from the findings, by section, with at most ``budget`` edits."""
         rewrite = self.ask(
             _edits,
+            {
+                "task": fence("task", task.description),
+                "skill": fence("skill", skill.text),
+                "findings": fence("findings", findings_text(findings)),
+                "edit_budget": budget,
+            },
             partition="probe",
             sample=sample,
-            task=fence("task", task.description),
-            skill=fence("skill", skill.text),
-            findings=fence("findings", findings_text(findings)),
-            edit_budget=budget,
         )
         return rewrite if isinstance(rewrite, NoReply) else candidate(skill, rewrite, budget)
 

@@ -34,7 +34,11 @@ class RubricGenerator(Role):
     ) -> Rubric | NoReply:
         """The rubric of a question; ``sample`` names the draw, so that another name is a fresh rubric."""
         return self.ask(
-            _rubric, partition=partition, sample=sample, temperature=temperature, question=fence("question", question)
+            _rubric,
+            {"question": fence("question", question)},
+            partition=partition,
+            sample=sample,
+            temperature=temperature,
         )
 
     def forward(self, question: str) -> dspy.Prediction:

@@ -68,7 +68,9 @@ class RubricJudge(Role):
             return Verdict(score=prediction.verdict.score / 10, rationale=prediction.verdict.rationale.strip())
 
         return _outcome(
-            self.ask(read, partition=partition, sample=sample, **texts, criterion=fence("criterion", criterion.text))
+            self.ask(
+                read, {**texts, "criterion": fence("criterion", criterion.text)}, partition=partition, sample=sample
+            )
         )
 
     def _whole(self, texts: Mapping[str, str], rubric: Rubric, partition: str, sample: str) -> tuple[Outcome, ...]:
@@ -83,7 +85,7 @@ class RubricJudge(Role):
             return tuple(Verdict(score=by_id[i].score / 10, rationale=by_id[i].rationale.strip()) for i in wanted)
 
         reply = self.ask(
-            read, partition=partition, sample=sample, **texts, criteria=fence("criteria", rubric.numbered())
+            read, {**texts, "criteria": fence("criteria", rubric.numbered())}, partition=partition, sample=sample
         )
         return tuple(Ungraded(reason=str(reply)) for _ in wanted) if isinstance(reply, NoReply) else reply
 
@@ -101,11 +103,10 @@ class RubricJudge(Role):
         options = {"logprobs": True, "top_logprobs": 10}
         reply = self.ask(
             read,
+            {**texts, "criterion": fence("criterion", criterion.text)},
             partition=partition,
             sample=sample,
             options=options,
-            **texts,
-            criterion=fence("criterion", criterion.text),
         )
         return _outcome(reply)
 

@@ -31,11 +31,13 @@ class StructuralAuditor(Role):
         """Audit the rubric of one question."""
         return self.ask(
             _finding,
+            {
+                "specification": fence("specification", specification),
+                "question": fence("question", question),
+                "rubric": fence("rubric", rubric.numbered()),
+            },
             partition=partition,
             sample=sample,
-            specification=fence("specification", specification),
-            question=fence("question", question),
-            rubric=fence("rubric", rubric.numbered()),
         )
 
 

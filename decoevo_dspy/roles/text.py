@@ -54,7 +54,7 @@ def failures_text(failures: Iterable[Failure]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One probe record of an audit, without any score: repair or principle κ, reason ξ, and the question it is about."""
+    """One probe record of an audit, without any score: repair or principle κ, reason ξ, the question it is about."""
 
     audit: str
     question_id: str

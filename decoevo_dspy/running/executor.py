@@ -34,7 +34,7 @@ class Executor:
             yield
 
     def map(self, fn: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """``[fn(item) for item in items]`` in parallel; the first exception cancels what has not started and is raised."""
+        """``[fn(item) for item in items]`` in parallel; the first exception cancels what has not begun."""
         if self.num_threads == 1 or len(items) <= 1:
             return [fn(item) for item in items]
         with ThreadPoolExecutor(max_workers=min(self.num_threads, len(items))) as pool:

@@ -26,8 +26,8 @@ from dspy.utils.exceptions import (
 from decoevo_dspy.errors import DecoEvoError, EndpointError
 from decoevo_dspy.running.budget import Ledger
 from decoevo_dspy.running.executor import Executor
-from decoevo_dspy.seeds import derive
 from decoevo_dspy.running.store import Call, CallStore
+from decoevo_dspy.seeds import derive
 
 _FATAL = (LMAuthError, LMBillingError, LMUnsupportedModelError, LMConfigurationError, LMUnsupportedFeatureError)
 _KEY_FREE = ("api_key", "headers", "extra_headers", "rollout_id", "cache")

@@ -131,8 +131,9 @@ class CallStore:
                 self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", new)
                 marks = ",".join("?" * len(values))
                 cursor = self._db.execute(
-                    "INSERT OR IGNORE INTO calls (key, run, role, partition, sample, model, request_hash, messages, params,"
-                    f" reply, finish_reason, error, prompt_tokens, completion_tokens, usd, latency_s, at) VALUES ({marks})",
+                    "INSERT OR IGNORE INTO calls (key, run, role, partition, sample, model, request_hash, messages,"
+                    " params, reply, finish_reason, error, prompt_tokens, completion_tokens, usd, latency_s, at)"
+                    f" VALUES ({marks})",
                     values,
                 )
                 self._db.execute("COMMIT")
@@ -150,7 +151,7 @@ class CallStore:
             return int(rows.fetchone()[0])
 
     def forget_failures(self, run: str, *, keys: Iterable[str] | None = None, after: int = 0) -> int:
-        """Delete this run's failed calls (of ``keys``, or with a row id above ``after``) so that they are sent again."""
+        """Delete this run's failed calls (of ``keys``, or with a row id above ``after``): they will be sent again."""
         with self._lock:
             if keys is None:
                 sql = "DELETE FROM calls WHERE run = ? AND error != '' AND id > ?"
