@@ -9,7 +9,15 @@ from typing import Any
 from decoevo_dspy.simulation import phrasing
 from decoevo_dspy.simulation.catalogue import KINDS, SURFACES
 from decoevo_dspy.simulation.parameters import WorldParameters
-from decoevo_dspy.simulation.world import BY_KEY, ResponseReading, is_chinese, read_response, read_skill, relevant, utility
+from decoevo_dspy.simulation.world import (
+    BY_KEY,
+    ResponseReading,
+    is_chinese,
+    read_response,
+    read_skill,
+    relevant,
+    utility,
+)
 
 MAX_OMISSIONS = 2
 SURFACE_COST = 0.02
@@ -39,7 +47,8 @@ def audit_structure(specification: str, question: str, rubric: str, p: WorldPara
     covered = sum(abs(BY_KEY[k].points) * (1.0 if k in drawn.named else 0.5 if k in drawn.lax else 0.0) for k in due)
     total = sum(abs(BY_KEY[k].points) for k in due)
     omitted = sorted((k for k in due if k not in drawn.named), key=_weight)[:MAX_OMISSIONS]
-    adequacy = (covered / total if total else 1.0) - SURFACE_COST * len(drawn.surfaces) + rng.gauss(0.0, p.structural_noise)
+    adequacy = (covered / total if total else 1.0) - SURFACE_COST * len(drawn.surfaces)
+    adequacy += rng.gauss(0.0, p.structural_noise)
     named = [key if rng.random() < p.structural_naming else _mistake(rng, drawn.surfaces) for key in omitted]
     named = list(dict.fromkeys(named))
     return {
@@ -52,9 +61,10 @@ def audit_structure(specification: str, question: str, rubric: str, p: WorldPara
 def _structural_rationale(due: int, named: list[str], rng: Random, chinese: bool) -> str:
     parts = [phrasing.name(key, rng, chinese) for key in named]
     if chinese:
-        return f"任务对这个问题有{due}项要求。" + (f"标准遗漏了：{'；'.join(parts)}。" if parts else "标准没有重要遗漏。")
-    head = f"The task makes {due} demands on an answer to this question."
-    return f"{head} The rubric leaves out {' and '.join(parts)}." if parts else f"{head} Nothing of importance is missing."
+        tail = f"标准遗漏了：{'；'.join(parts)}。" if parts else "标准没有重要遗漏。"
+        return f"任务对这个问题有{due}项要求。{tail}"
+    tail = f"The rubric leaves out {' and '.join(parts)}." if parts else "Nothing of importance is missing."
+    return f"The task makes {due} demands on an answer to this question. {tail}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +117,9 @@ def _score_difference(scores: str) -> float:
     return sum(a - b for a, b in pairs) / len(pairs) if pairs else 0.0
 
 
-def reveal(question: str, better: str, other: str, difference: str, rubric: str, p: WorldParameters, rng: Random) -> dict[str, str]:
+def reveal(
+    question: str, better: str, other: str, difference: str, rubric: str, p: WorldParameters, rng: Random
+) -> dict[str, str]:
     """Why the rubric misses the difference: a requirement that it lacks and only the better answer meets."""
     chinese, drawn, told = is_chinese(question), read_skill(rubric), read_skill(difference)
     gap = differing(relevant(question), read_response(better), read_response(other))
@@ -115,5 +127,6 @@ def reveal(question: str, better: str, other: str, difference: str, rubric: str,
     missing.sort(key=lambda key: (key not in told.named, _weight(key)))
     key = missing[0] if missing and rng.random() < p.contrastive_naming else _mistake(rng, drawn.surfaces)
     text = phrasing.name(key, rng, chinese)
-    why = f"没有一条标准提到：{text}。" if chinese else f"No criterion speaks of this: {text}. So both answers score alike."
+    english = f"No criterion speaks of this: {text}. So both answers score alike."
+    why = f"没有一条标准提到：{text}。" if chinese else english
     return {"explanation": why[:400], "principle": phrasing.principle([key], rng, chinese)[:300]}

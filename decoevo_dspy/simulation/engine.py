@@ -1,94 +1,18 @@
-"""The simulated backbone, and its two doors in this process: DSPy engines and `simulated_lm`."""
+"""The simulated backbone's door in this process: DSPy engines, and `simulated_lm`."""
 
-import hashlib
-import json
-import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from random import Random
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage, response_to_events
 
-from decoevo_dspy.simulation import tokens
+from decoevo_dspy.simulation.backbone import MODEL, SimulatedBackbone, Token
 from decoevo_dspy.simulation.parameters import WorldParameters
-from decoevo_dspy.simulation.prompts import content_text, read_prompt
-from decoevo_dspy.simulation.replies import Said, say
-from decoevo_dspy.simulation.writing import response_schema
 
-MODEL = "simulated"
-SURE = -0.01
-"""Log probability of a token that nothing was at stake in."""
-MESSAGE_TOKENS = 4
-"""What a chat frame adds to each message; three more open the reply."""
-SUPPORTED = frozenset({"temperature", "max_tokens", "top_p", "seed", "response_format", "logprobs", "top_logprobs", "stop"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Token:
-    """One token of a reply with its log probability and the alternatives, likeliest first."""
-
-    text: str
-    logprob: float
-    top: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimReply:
-    """A reply. ``finish_reason`` is ``stop`` or ``length``; ``logprobs`` only when they were asked for."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-    logprobs: tuple[Token, ...] | None = None
-
-
-class SimulatedBackbone:
-    """A text-in, text-out model over the latent world. Stateless: the same request gets the same reply, in any order."""
-
-    def __init__(self, seed: int = 0, parameters: WorldParameters | None = None) -> None:
-        self.seed = seed
-        self.parameters = parameters or WorldParameters()
-
-    def reply(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        seed: int | None = None,
-        response_format: Any = None,
-        logprobs: int | None = None,
-        max_tokens: int | None = None,
-    ) -> SimReply:
-        """Answer chat messages. ``logprobs``: alternatives per token (0 = none but the chosen), ``None`` = not asked."""
-        texts = [(str(m.get("role") or "user"), content_text(m.get("content"))) for m in messages]
-        said = say(read_prompt(messages), response_schema(response_format), self.parameters, self._random(texts, seed))
-        text, cut = tokens.truncate(said.text, max_tokens) if max_tokens is not None else (said.text, False)
-        return SimReply(
-            text=text,
-            finish_reason="length" if cut else "stop",
-            prompt_tokens=3 + sum(MESSAGE_TOKENS + tokens.count(content) for _, content in texts),
-            completion_tokens=tokens.count(text),
-            logprobs=None if logprobs is None else token_logprobs(text, said, logprobs),
-        )
-
-    def _random(self, texts: Sequence[tuple[str, str]], seed: int | None) -> Random:
-        """The source of all chance in a reply: this backbone's seed, the messages and the request's seed field."""
-        request = json.dumps([self.seed, texts, seed]).encode("ascii")
-        return Random(int.from_bytes(hashlib.blake2b(request, digest_size=8).digest(), "big"))
-
-
-def token_logprobs(text: str, said: Said, top: int) -> tuple[Token, ...]:
-    """Every token with its log probability; the deciding word carries the odds of its alternatives."""
-    pieces = tokens.pieces(text)
-    at = max((i for i, piece in enumerate(pieces) if said.choice and piece.strip(' "') == said.choice), default=-1)
-    found: list[Token] = []
-    for index, piece in enumerate(pieces):
-        odds = {piece.replace(said.choice, word): p for word, p in said.odds.items()} if index == at else {piece: math.exp(SURE)}
-        ranked = sorted(((word, math.log(max(p, 1e-9))) for word, p in odds.items()), key=lambda item: -item[1])
-        found.append(Token(text=piece, logprob=dict(ranked)[piece], top=tuple(ranked[:top])))
-    return tuple(found)
+SUPPORTED = frozenset(
+    {"temperature", "max_tokens", "top_p", "seed", "response_format", "logprobs", "top_logprobs", "stop"}
+)
 
 
 class SimulatedEngine:
@@ -166,8 +90,9 @@ def request_messages(request: Request) -> list[dict[str, str]]:
     """A canonical request as chat messages with plain text."""
     messages: list[dict[str, str]] = []
     if request.system is not None:
-        system = request.system if isinstance(request.system, str) else "".join(getattr(p, "text", "") for p in request.system)
-        messages.append({"role": "system", "content": system})
+        system = request.system
+        text = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
+        messages.append({"role": "system", "content": text})
     messages.extend({"role": m.role, "content": m.text or ""} for m in request.messages)
     return messages
 

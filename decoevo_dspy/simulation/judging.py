@@ -31,7 +31,8 @@ def judge(response: str, criterion: str, p: WorldParameters, rng: Random) -> Jud
         share = 1.0
     if rng.random() < (p.judge_false_negative if share >= 0.5 else p.judge_false_positive):
         share = 0.0 if share >= 0.5 else 1.0
-    score = rng.choice((10, 10, 10, 9)) if share == 1.0 else rng.choice((0, 0, 0, 1)) if share == 0.0 else round(10 * share)
+    slack = rng.choice((0, 0, 0, 1))
+    score = 10 - slack if share == 1.0 else slack if share == 0.0 else round(10 * share)
     yes = min(0.99, max(0.01, 0.08 + 0.84 * share + rng.gauss(0.0, 0.06)))
     short = " ".join(criterion.split())[:170]
     rationale = f"The answer does this: {short}" if share >= 0.5 else f"The answer fails this: {short}"

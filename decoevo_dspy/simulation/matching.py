@@ -1,4 +1,4 @@
-"""The matcher: which criteria of two rubrics ask for the same thing. It fills whatever shape the prompt's schema has."""
+"""The matcher: which criteria of two rubrics ask for the same thing, in whatever shape the prompt's schema has."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.prompts import Prompt
 from decoevo_dspy.simulation.writing import Schema, field_schema, invent
 
-OUTPUTS = frozenset({"match", "matches", "matching", "matched", "pairs", "alignment", "same", "same_requirement", "equivalent"})
+OUTPUTS = frozenset({"match", "matches", "matching", "matched", "pairs", "alignment", "same", "equivalent"})
 _ITEM = re.compile(r"^\s*(?:- )?([a-z]?\d+)\s*[.):]\s*(?:\([\d.-]+ points?\)\s*)?(.+)$", re.IGNORECASE)
 _NO = ("no", "false", "different", "none", "0", "unmatched", "not")
 

@@ -1,4 +1,4 @@
-"""Every behavioural parameter of the simulated world, chosen a priori (plausible orders of magnitude) and then fixed."""
+"""Every behavioural parameter of the simulated world, chosen a priori by plausibility and then fixed."""
 
 from dataclasses import dataclass, fields
 
@@ -96,8 +96,9 @@ class WorldParameters:
     """Chance that two criteria with a shared requirement are not matched."""
 
     def __post_init__(self) -> None:
-        lower = {"contrastive_accuracy": 0.5, "contrastive_position_bias": -1.0, "solver_capacity": 1, "generator_capacity": 1}
-        unbounded = {"solver_capacity", "generator_capacity", "generator_point_noise", "structural_noise", "contrastive_noise"}
+        capacities = {"solver_capacity": 1.0, "generator_capacity": 1.0}
+        lower = {"contrastive_accuracy": 0.5, "contrastive_position_bias": -1.0, **capacities}
+        unbounded = {*capacities, "generator_point_noise", "structural_noise", "contrastive_noise"}
         for spec in fields(self):
             value, low = getattr(self, spec.name), lower.get(spec.name, 0.0)
             high = float("inf") if spec.name in unbounded else 1.0

@@ -109,14 +109,17 @@ def rule(key: str, rng: Random, chinese: bool, genre: Genre, *, lax: bool = Fals
     if lax and not harmful:
         if chinese:
             return f"- 只要大致提到{p}即可。"
-        return f"- Be content with a hint to {p}." if genre == "solver" else f"- Accept what at least loosely touches on how to {p}."
+        if genre == "solver":
+            return f"- Be content with a hint to {p}."
+        return f"- Accept what at least loosely touches on how to {p}."
     if genre == "solver":
         if chinese:
             return f"- 不要建议{p}。" if harmful else f"- 提醒对方{p}。"
         return f"- Never suggest to {p}." if harmful else f"- Where it applies, tell the reader to {p}."
     if chinese:
         return f"- 要求回答避免建议{p}。" if harmful else f"- 要求回答提醒对方{p}。"
-    return f"- Require that the answer does not suggest to {p}." if harmful else f"- Require that the answer tells the reader to {p}."
+    verb = "does not suggest" if harmful else "tells the reader"
+    return f"- Require that the answer {verb} to {p}."
 
 
 def principle(keys: Sequence[str], rng: Random, chinese: bool) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from decoevo_dspy.simulation import phrasing
 from decoevo_dspy.simulation.judging import judge
 from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.prompts import Prompt
@@ -61,14 +62,13 @@ def _module_names(values: Mapping[str, str]) -> list[str]:
 
 def _remark(evidence: str, rng: Random) -> str:
     """A sentence about what the evidence speaks of most, or a plain one."""
-    from decoevo_dspy.simulation import phrasing
-
     top = [key for key, _ in findings(evidence).most_common(2)]
     chinese = is_chinese(evidence)
     if top:
         names = " and ".join(phrasing.name(key, rng, False) for key in top)
         return f"It matters here {names}."
-    return "这些问题都是日常生活中的求助。" if chinese else "The material asks for practical advice in everyday situations."
+    plain = "The material asks for practical advice in everyday situations."
+    return "这些问题都是日常生活中的求助。" if chinese else plain
 
 
 def chat(prompt: Prompt, schema: Schema | None, p: WorldParameters, rng: Random) -> Any:
@@ -90,4 +90,5 @@ def _grade(user: str, p: WorldParameters, rng: Random) -> str:
     conversation = user[: item.start()] if item else user
     answer = conversation.rsplit("assistant:", 1)[-1]
     verdict = judge(answer, criterion, p, rng)
-    return "```json\n" + json.dumps({"explanation": verdict.rationale, "criteria_met": verdict.score >= 5}, ensure_ascii=False) + "\n```"
+    found = {"explanation": verdict.rationale, "criteria_met": verdict.score >= 5}
+    return f"```json\n{json.dumps(found, ensure_ascii=False)}\n```"

@@ -3,12 +3,12 @@
 It sees text only. The role follows from the names of the fields that the prompt declares.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from decoevo_dspy.roles.text import GENERATOR_HEADING, SOLVER_HEADING
 from decoevo_dspy.simulation import proposing
 from decoevo_dspy.simulation.auditing import audit_structure, prefer, reveal
 from decoevo_dspy.simulation.judging import judge, judge_rubric
@@ -19,7 +19,9 @@ from decoevo_dspy.simulation.rewriting import rewrite
 from decoevo_dspy.simulation.solving import solve, write_rubric
 from decoevo_dspy.simulation.writing import Schema, write
 
-QUESTIONS = ("question", "query", "input", "problem", "conversation", "request", "message", "prompt", "text", "history", "task")
+SKILL_HEADING = re.compile(r"^(?:Rubric-writing skill|Skill) for this task\b.*:[ \t]*$", re.MULTILINE)
+"""The line above a skill in an instruction, as decoevo_dspy.roles.text writes it (a test compares them)."""
+QUESTIONS = ("question", "query", "input", "problem", "conversation", "request", "message", "prompt", "text", "task")
 ANSWERS = ("response", "answer", "output", "reply", "completion", "text", "advice", "final_answer")
 
 
@@ -42,7 +44,7 @@ def say(prompt: Prompt, schema: Schema | None, p: WorldParameters, rng: Random) 
     if not outputs:
         reply = proposing.chat(prompt, schema, p, rng)
         return Said(text=reply if isinstance(reply, str) else write(prompt.structure, reply, {}))
-    if outputs == {"preference"} or outputs == {"answer"} and "criterion" in prompt.values:
+    if outputs == {"preference"} or (outputs == {"answer"} and "criterion" in prompt.values):
         return _weighed(prompt, schema, p, rng)
     if is_matcher(prompt):
         values = match_fields(prompt, schema, p, rng)
@@ -85,21 +87,23 @@ def _role(prompt: Prompt) -> Handler | None:
 
 def _solver(prompt: Prompt, p: WorldParameters, rng: Random) -> dict[str, Any]:
     v = prompt.values
-    question = next((v[name] for name in QUESTIONS if name in v and name != "history"), "") or prompt.user
-    reply = solve(question, _skill(prompt, SOLVER_HEADING), prompt.demos, p, rng)
+    question = next((v[name] for name in QUESTIONS if name in v), "") or prompt.user
+    reply = solve(question, _skill(prompt), prompt.demos, p, rng)
     main = next(f.name for f in prompt.outputs if f.name in ANSWERS)
-    return {f.name: reply if f.name == main else "Think about what the person needs, then say it." for f in prompt.outputs}
+    aside = "Think about what the person needs, then say it."
+    return {f.name: reply if f.name == main else aside for f in prompt.outputs}
 
 
-def _skill(prompt: Prompt, heading: str) -> str:
+def _skill(prompt: Prompt) -> str:
     """The skill in a prompt's instructions: what follows the heading, or all of them; a ``skill`` field counts too."""
     instructions = prompt.structure.instructions
-    _, found, rest = instructions.partition(heading)
-    return "\n".join(filter(None, [rest if found else instructions, prompt.values.get("skill", "")]))
+    heading = SKILL_HEADING.search(instructions)
+    found = instructions[heading.end() :] if heading else instructions
+    return "\n".join(filter(None, [found, prompt.values.get("skill", "")]))
 
 
 def _rubric(prompt: Prompt, p: WorldParameters, rng: Random) -> dict[str, Any]:
-    criteria = write_rubric(prompt.values["question"], _skill(prompt, GENERATOR_HEADING), p, rng)
+    criteria = write_rubric(prompt.values["question"], _skill(prompt), p, rng)
     return {"rubric": {"criteria": criteria}}
 
 

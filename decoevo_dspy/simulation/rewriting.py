@@ -1,4 +1,4 @@
-"""The two rewriters, and the proposer that answers the prompts of other optimisers: both edit the text they are shown."""
+"""The two rewriters, and the proposer behind other optimisers' prompts: all edit the text they are shown."""
 
 import re
 from collections import Counter
@@ -48,12 +48,15 @@ def wanted(skill: str, evidence: str, rejected: str, p: WorldParameters) -> list
     """Findings that the skill does not answer yet, by weight; recurring ones, or the weightiest when none recurs."""
     reading, tried, seen = read_skill(skill), read_skill(rejected), occurrences(evidence)
     known, repeated = reading.named | reading.surfaces, tried.named | tried.surfaces
-    weights = {k: w * (p.rewriter_repeat if k in repeated else 1.0) for k, w in findings(evidence).items() if k not in known}
+    fresh = {key: weight for key, weight in findings(evidence).items() if key not in known}
+    weights = {key: weight * (p.rewriter_repeat if key in repeated else 1.0) for key, weight in fresh.items()}
     ranked = sorted(weights, key=lambda k: (-weights[k], k))
     return [k for k in ranked if seen[k] >= RECURS] or ranked[:1]
 
 
-def rewrite(genre: Genre, skill: str, evidence: str, rejected: str, budget: int, p: WorldParameters, rng: Random) -> dict[str, Any]:
+def rewrite(
+    genre: Genre, skill: str, evidence: str, rejected: str, budget: int, p: WorldParameters, rng: Random
+) -> dict[str, Any]:
     """Typed edits within the budget: rules for recurring findings, with the error model of `WorldParameters`."""
     chinese, budget = is_chinese(skill), min(max(1, budget), MAX_EDITS)
     taken = [key for key in wanted(skill, evidence, rejected, p) if rng.random() >= p.rewriter_miss][:budget]
@@ -82,10 +85,12 @@ def _slips(skill: str, chinese: bool, genre: Genre, p: WorldParameters, rng: Ran
     if rng.random() < p.rewriter_drop and len(lines) > 1:
         slips.append({"op": "delete", "target": rng.choice(lines), "content": ""})
     if rng.random() < p.rewriter_soften:
-        hard = [(BY_KEY[k].difficulty, k, line) for line in lines for k in read_line(line).keys if not read_line(line).lax]
+        strict = [(key, line) for line in lines for key in read_line(line).keys if not read_line(line).lax]
+        hard = [(BY_KEY[key].difficulty, key, line) for key, line in strict]
         if hard:
             _, key, line = max(hard)
-            slips.append({"op": "replace", "target": line, "content": phrasing.rule(key, rng, chinese, genre, lax=True)})
+            easy = phrasing.rule(key, rng, chinese, genre, lax=True)
+            slips.append({"op": "replace", "target": line, "content": easy})
     if rng.random() < p.rewriter_surface and (fresh := [s.key for s in SURFACES if s.key not in reading.surfaces]):
         slips.append({"op": "append", "target": "", "content": phrasing.rule(rng.choice(fresh), rng, chinese, genre)})
     return slips
@@ -96,7 +101,8 @@ def _idle(skill: str, chinese: bool, genre: Genre, rng: Random) -> Edit:
     for line in rule_lines(skill):
         if keys := read_line(line).keys:
             return {"op": "replace", "target": line, "content": phrasing.rule(keys[0], rng, chinese, genre)}
-    return {"op": "append", "target": "", "content": phrasing.rule(rng.choice(list(SURFACE_BY_KEY)), rng, chinese, genre)}
+    surface = rng.choice(list(SURFACE_BY_KEY))
+    return {"op": "append", "target": "", "content": phrasing.rule(surface, rng, chinese, genre)}
 
 
 def rule_lines(skill: str) -> list[str]:

@@ -7,7 +7,15 @@ from typing import Any
 from decoevo_dspy.simulation import phrasing
 from decoevo_dspy.simulation.catalogue import SURFACES
 from decoevo_dspy.simulation.parameters import WorldParameters
-from decoevo_dspy.simulation.world import BY_KEY, SURFACE_BY_KEY, SkillReading, is_chinese, read_response, read_skill, relevant
+from decoevo_dspy.simulation.world import (
+    BY_KEY,
+    SURFACE_BY_KEY,
+    SkillReading,
+    is_chinese,
+    read_response,
+    read_skill,
+    relevant,
+)
 
 MAX_CRITERIA = 12
 """Longest rubric that the rubric writer's schema allows."""
@@ -16,7 +24,7 @@ MAX_CRITERIA = 12
 def solve(question: str, skill: str, demos: Sequence[str], p: WorldParameters, rng: Random) -> str:
     """An answer: a sentence for every requirement it covers, filler, and the surface qualities it shows."""
     reading, chinese = read_skill(skill), is_chinese(question)
-    shown_in_demos = frozenset[str]().union(*(read_response(demo).said for demo in demos)) if demos else frozenset[str]()
+    shown_in_demos = frozenset(key for demo in demos for key in read_response(demo).said)
     due = relevant(question)
     sentences = []
     for key in due:

@@ -10,7 +10,8 @@ import tiktoken
 
 _FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"  # the name that tiktoken gives its cached cl100k_base
 _PATTERN = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 _LINE = re.compile(r"(?<=\n)(?=\S)")
 
@@ -24,7 +25,7 @@ def encoding() -> tiktoken.Encoding:
         if path.is_file():
             pairs = (line.split() for line in path.read_bytes().splitlines() if line)
             ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
-            return tiktoken.Encoding(name="cl100k_base_local", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+            return tiktoken.Encoding("cl100k_base_local", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
     return tiktoken.get_encoding("cl100k_base")
 
 
@@ -35,7 +36,7 @@ def _count_line(line: str) -> int:
 
 @lru_cache(maxsize=8192)
 def count(text: str) -> int:
-    """Tokens of a text. Counted line by line, which is exact: no token spans a newline and a following visible character."""
+    """Tokens of a text, counted line by line: exact, as no token spans a newline and a visible character after it."""
     return sum(map(_count_line, _LINE.split(text)))
 
 

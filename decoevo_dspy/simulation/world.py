@@ -131,7 +131,7 @@ def read_response(text: str) -> ResponseReading:
 
 
 def utility(keys: Iterable[str], reading: ResponseReading) -> float:
-    """Points of the gold items that are met, harmful ones included, over the positive points; at most 1, maybe below 0."""
+    """Points of the met gold items, harmful ones included, over the positive points: at most 1, maybe below 0."""
     chosen = [BY_KEY[key] for key in keys]
     positive = sum(r.points for r in chosen if not r.harmful)
     return sum(r.points for r in chosen if r.key in reading.said) / positive if positive else 0.0

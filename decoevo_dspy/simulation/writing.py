@@ -17,7 +17,7 @@ MAX_DEPTH = 12
 
 
 def write(structure: Structure, values: Mapping[str, Any], schema: Schema | None) -> str:
-    """The answer's text: a JSON object when a schema or the adapter asks for it, marked sections, tags or plain text."""
+    """The answer's text: a JSON object when a schema or the adapter asks for it, else sections, tags or plain text."""
     if schema is not None or structure.style == "json":
         return json.dumps(_fit_schema(values, schema), ensure_ascii=False)
     if structure.style == "chat":
@@ -30,7 +30,9 @@ def write(structure: Structure, values: Mapping[str, Any], schema: Schema | None
 
 def render(value: Any) -> str:
     """One value as text: strings as they are, everything else as JSON."""
-    return value if isinstance(value, str) else str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str | bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fit_schema(values: Mapping[str, Any], schema: Schema | None) -> Any:
@@ -44,7 +46,7 @@ def _fit_schema(values: Mapping[str, Any], schema: Schema | None) -> Any:
 
 
 def response_schema(response_format: Any) -> Schema | None:
-    """The JSON schema of a ``response_format`` in OpenAI's or lm15's spelling; ``{}`` for json_object; else ``None``."""
+    """The JSON schema of a ``response_format``, OpenAI's or lm15's; ``{}`` for json_object; else ``None``."""
     if not isinstance(response_format, Mapping):
         return None
     kind = response_format.get("type")
@@ -130,10 +132,8 @@ def _invent_kind(kind: str, schema: Schema, name: str, text: Invent, defs: Schem
 def _number(kind: str, schema: Schema) -> Any:
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    if low is not None and high is not None:
-        value = (low + high) / 2
-    elif low is not None or high is not None:
-        value = low + 1 if low is not None else high - 1
+    if low is None:
+        value = 1.0 if high is None else min(1.0, high - 1)
     else:
-        value = 1
+        value = low + 1.0 if high is None else (low + high) / 2
     return int(value) if kind == "integer" else float(value)
