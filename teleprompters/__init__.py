@@ -1,5 +1,6 @@
 """The compared methods: `coevolution` is the one loop, and every other file here says only how its method differs."""
 
+from decoevo_dspy.teleprompters.ablations import ABLATIONS
 from decoevo_dspy.teleprompters.base import CoEvolution
 from decoevo_dspy.teleprompters.budget_matched import BudgetMatched
 from decoevo_dspy.teleprompters.decoevo import DecoEvo
@@ -11,11 +12,12 @@ from decoevo_dspy.teleprompters.zero_shot import ZeroShot
 
 METHODS: dict[str, type[CoEvolution]] = {
     cls.method.name: cls
-    for cls in (ZeroShot, SkillOpt, ScoreCoupledCoEvo, DecoEvo, TaskPrior, BudgetMatched, DirectAudit)
+    for cls in (ZeroShot, SkillOpt, ScoreCoupledCoEvo, DecoEvo, TaskPrior, BudgetMatched, DirectAudit, *ABLATIONS)
 }
 """The methods by their names on the command line (METHOD.md §5)."""
 
 __all__ = [
+    "ABLATIONS",
     "METHODS",
     "BudgetMatched",
     "CoEvolution",

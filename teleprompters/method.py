@@ -7,16 +7,14 @@ from typing import Literal
 from decoevo_dspy.audits import Audit, AuditReport, ContrastiveAudit, StructuralAudit
 from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.running.workbench import Workbench
-from decoevo_dspy.skill import Candidate, Discarded, Skill
+from decoevo_dspy.skill import Candidate, Skill
 from decoevo_dspy.teleprompters.verification import AuditVerification, Verification
 
-Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | Discarded | NoReply]
+Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | NoReply]
 """(bench, incumbent g, probe reports, outer step) → candidate g′."""
 
 
-def distil(
-    bench: Workbench, generator: Skill, reports: Sequence[AuditReport], outer: int
-) -> Candidate | Discarded | NoReply:
+def distil(bench: Workbench, generator: Skill, reports: Sequence[AuditReport], outer: int) -> Candidate | NoReply:
     """The generator rewriter turns recurring findings into general rules (METHOD.md §4)."""
     sections = [(report.heading, report.findings) for report in reports]
     return bench.roles.generator_rewriter.distil(

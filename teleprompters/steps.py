@@ -13,7 +13,7 @@ from decoevo_dspy.running.events import EventLog
 from decoevo_dspy.running.workbench import Graded, Item, Workbench, check_students
 from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.settings import Settings
-from decoevo_dspy.skill import Candidate, Discarded, Skill
+from decoevo_dspy.skill import Candidate, Discarded, Skill, admit
 from decoevo_dspy.teleprompters.method import Method
 
 if TYPE_CHECKING:
@@ -110,14 +110,15 @@ def propose_solver(
         sample=f"step{state.step}",
         findings=[(report.heading, report.findings) for report in findings],
     )
-    return admitted(proposal, guard)
+    return admitted(proposal, guard, settings)
 
 
-def admitted(proposal: Candidate | Discarded | NoReply, guard: LeakGuard) -> Candidate | Discarded:
-    """A proposal that may go to a gate, or why not."""
+def admitted(proposal: Candidate | NoReply, guard: LeakGuard, settings: Settings) -> Candidate | Discarded:
+    """A proposal that may go to a gate, or why not: it is a skill, it changes something, it copies nothing."""
     if isinstance(proposal, NoReply):
         return Discarded(reason=f"no usable reply of the rewriter ({proposal})")
-    return guard.check(proposal) if isinstance(proposal, Candidate) else proposal
+    skill = admit(proposal, max_chars=settings.max_skill_chars)
+    return guard.check(skill) if isinstance(skill, Candidate) else skill
 
 
 def gate_solver(
@@ -178,7 +179,7 @@ def distil_generator(
     """From findings to a candidate g′; an audit without findings asks for nothing."""
     if not any(report.findings for report in reports):
         return Discarded(reason="the audits found nothing")
-    return admitted(method.distil(bench, state.generator, reports, state.round), guard)
+    return admitted(method.distil(bench, state.generator, reports, state.round), guard, bench.settings)
 
 
 def verify_generator(

@@ -7,7 +7,7 @@ import dspy
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
 from decoevo_dspy.roles.text import Failure, Finding, failures_text, fence, findings_text
 from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
-from decoevo_dspy.skill import Candidate, Discarded, Edit, Skill, admit, apply_edits
+from decoevo_dspy.skill import Candidate, Edit, Skill, apply_edits
 from decoevo_dspy.task import Task
 
 
@@ -27,7 +27,7 @@ class SolverRewriter(Role):
         *,
         sample: str,
         findings: Sequence[tuple[str, Sequence[Finding]]] = (),
-    ) -> Candidate | Discarded | NoReply:
+    ) -> Candidate | NoReply:
         """A candidate skill s′ from at most ``budget`` edits; ``rejected`` are earlier edits with their scores."""
         evidence = failures_text(failures) + (f"\n\n{findings_text(findings)}" if findings else "")
         rewrite = self.ask(
@@ -53,7 +53,7 @@ class GeneratorRewriter(Role):
 
     def distil(
         self, task: Task, skill: Skill, findings: Sequence[tuple[str, Sequence[Finding]]], budget: int, *, sample: str
-    ) -> Candidate | Discarded | NoReply:
+    ) -> Candidate | NoReply:
         """A candidate skill g′ from the findings, by section, with at most ``budget`` edits."""
         rewrite = self.ask(
             _edits,
@@ -79,8 +79,8 @@ def _edits(prediction: dspy.Prediction) -> Rewrite:
     return rewrite.summary.strip(), tuple(Edit(op=e.op, target=e.target, content=e.content) for e in rewrite.edits)
 
 
-def candidate(parent: Skill, rewrite: Rewrite, budget: int) -> Candidate | Discarded:
-    """Apply a rewrite and refuse what cannot be a skill."""
+def candidate(parent: Skill, rewrite: Rewrite, budget: int) -> Candidate:
+    """The skill that a rewrite makes of its parent; whether it may go to a gate is decided elsewhere."""
     summary, edits = rewrite
     skill, reports = apply_edits(parent, edits, budget)
-    return admit(Candidate(skill=skill, parent=parent, reports=reports, summary=summary))
+    return Candidate(skill=skill, parent=parent, reports=reports, summary=summary)
