@@ -1,0 +1,313 @@
+"""``decoevo.toml``: read, checked key by key, and never a place for secrets. What it describes is made in `building`."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from decoevo_dspy.errors import ConfigurationError
+from decoevo_dspy.settings import NAMES as SETTINGS
+from decoevo_dspy.settings import Settings
+
+SIMULATED = "simulated"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Table(BaseModel):
+    """A table of the config file: unknown keys and wrong types are errors, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class TaskTable(Table):
+    """``[task]``: a preset, or a name with the public description and evaluation instructions."""
+
+    preset: str | None = None
+    name: str | None = None
+    description: str | None = None
+    evaluation: str | None = None
+    solver_skill: str = ""
+    generator_skill: str = ""
+
+
+class DataTable(Table):
+    """``[data]``: a benchmark's rows, from a local file or a pinned hub commit, and how they are partitioned.
+
+    ``seed`` ``None`` splits by the run's seed. Without ``sizes`` the rows are dealt by default shares.
+    """
+
+    benchmark: str
+    path: str | None = None
+    hub: str | None = None
+    file: str | None = None
+    revision: str | None = None
+    sizes: dict[str, int] | None = None
+    seed: int | None = None
+
+
+class GraderTable(Table):
+    """``[grader]``: how the official grader works; further keys are settings of the benchmark's own grader."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    mode: Literal["official", "robust"] = "official"
+    official_checkout: str | None = None
+
+
+class ModelTable(Table):
+    """One model of ``[models]``.
+
+    Attributes:
+        model: a LiteLLM name, or ``simulated``. A role without it takes everything it does not say from ``default``.
+        api_base: the endpoint's address; ``api_key_env``: the NAME of the environment variable with its key.
+        thinking: switch a Qwen3-like model's thinking on or off (vLLM and Ollama endpoints).
+        temperature, max_tokens: sampling options that win over the roles' own.
+        num_retries: retries of a failed call, with backoff; timeout: seconds for one request.
+        structured, context_tokens, adapter, send_seed: see `decoevo_dspy.role_lms.RoleOptions`.
+        world: parameters of the simulated world, world_seed: its seed; for ``simulated`` only.
+    """
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    thinking: bool | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    num_retries: int = Field(default=3, ge=0, le=20)
+    timeout: float = Field(default=600.0, gt=0)
+    structured: Literal["auto", "json_schema", "json_object", "none"] = "auto"
+    context_tokens: int | None = Field(default=None, ge=512)
+    adapter: Literal["chat", "json"] | None = None
+    send_seed: bool | None = None
+    world: dict[str, float] | None = None
+    world_seed: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal_key(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "api_key" in values:
+            provider = re.sub(r"\W", "", str(values.get("model", "")).partition("/")[0]) or "openai"
+            raise ValueError(
+                "api_key: a key never stands in a config file; put it into an environment variable and name that here: "
+                f'api_key_env = "{provider.upper()}_API_KEY"'
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            raise ValueError("api_key_env takes the NAME of an environment variable, not the key itself")
+        if self.api_base is not None:
+            parts = urlsplit(self.api_base)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError('api_base must look like "http://host:port/v1"')
+            if parts.username or parts.password or parts.query:
+                raise ValueError("api_base must not hold a user, a password or a query; name the key by api_key_env")
+        if (self.world or self.world_seed) and self.model not in (SIMULATED, None):
+            raise ValueError(f'world and world_seed belong to model = "{SIMULATED}"')
+        return self
+
+
+class ModelsTable(Table):
+    """``[models]``: ``default``, and roles that have a model or options of their own."""
+
+    default: ModelTable
+    solver: ModelTable | None = None
+    rubric_generator: ModelTable | None = None
+    judge: ModelTable | None = None
+    structural_auditor: ModelTable | None = None
+    contrastive_auditor: ModelTable | None = None
+    solver_rewriter: ModelTable | None = None
+    generator_rewriter: ModelTable | None = None
+    grader: ModelTable | None = None
+    matcher: ModelTable | None = None
+
+    @model_validator(mode="after")
+    def _default_has_a_model(self) -> Self:
+        if not self.default.model:
+            raise ValueError("default needs a model")
+        return self
+
+    def role(self, name: str) -> ModelTable | None:
+        """The table of a role, completed from ``default`` when it names no model; ``None`` when it has no table."""
+        table: ModelTable | None = getattr(self, name)
+        if table is None or table.model:
+            return table
+        said = table.model_dump(exclude_unset=True)
+        return ModelTable(**{**self.default.model_dump(exclude_unset=True), **said})
+
+
+class OptimizerTable(Table):
+    """``[optimizer]``: the method, the run's seed and threads; every other key is one of `Settings`."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    method: str = "decoevo"
+    seed: int = 0
+    num_threads: int = Field(default=8, ge=1, le=256)
+    skill_target: str | None = None
+    response_field: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that the file names."""
+        return dict(self.model_extra or {})
+
+
+class BudgetTable(Table):
+    """``[budget]``: caps on logical calls, logical tokens and paid money."""
+
+    max_calls: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_usd: float | None = Field(default=None, gt=0)
+
+
+class Config(Table):
+    """A whole config. ``file`` is where it was read from; relative paths are relative to its folder."""
+
+    task: TaskTable = TaskTable()
+    data: DataTable
+    grader: GraderTable = GraderTable()
+    models: ModelsTable
+    optimizer: OptimizerTable = OptimizerTable()
+    budget: BudgetTable = BudgetTable()
+    file: str = Field(default="", exclude=True)
+
+    def path(self, text: str) -> Path:
+        """A path of the file, relative to the file's folder."""
+        folder = Path(self.file).resolve().parent if self.file else Path.cwd()
+        return folder / Path(text).expanduser()
+
+    def resolved(self) -> dict[str, Any]:
+        """What ``run.json`` quotes: every key with its value. There are no secrets in a config."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def changed(self, **optimizer: Any) -> "Config":
+        """A copy with other ``[optimizer]`` keys."""
+        return self.model_copy(update={"optimizer": self.optimizer.model_copy(update=optimizer)})
+
+
+def load_config(path: str | Path) -> Config:
+    """Read and check a config file.
+
+    Raises:
+        ConfigurationError: one line per mistake, each with the file, the key and what is allowed.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "decoevo.toml"
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{file}: no such file; `decoevo init` writes one to start from") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file}: not UTF-8 (byte {error.start}); save the file as UTF-8") from None
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read ({error.strerror})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file}: not TOML: {error}") from None
+    return make_config(values, file=str(file))
+
+
+def make_config(values: Mapping[str, Any], *, file: str = "") -> Config:
+    """Check config values, as `load_config` does with a file's.
+
+    Raises:
+        ConfigurationError: see `load_config`.
+    """
+    place = file or "config"
+    if "file" in values:
+        raise ConfigurationError(f"{place}: file: unknown key; the keys are {_listed(Config, ())}")
+    try:
+        config = Config(**values, file=file)
+    except ValidationError as error:
+        raise ConfigurationError("\n".join(dict.fromkeys(f"{place}: {_line(e)}" for e in error.errors()))) from None
+    if problems := list(_problems(config)):
+        raise ConfigurationError("\n".join(f"{place}: {problem}" for problem in problems))
+    return config
+
+
+def _problems(config: Config) -> Iterable[str]:
+    """What types cannot say, one line per mistake."""
+    from decoevo_dspy.benchmarks import NAMES as BENCHMARKS
+    from decoevo_dspy.benchmarks.presets import NAMES as PRESETS
+    from decoevo_dspy.partition import NAMES as PARTITIONS
+    from decoevo_dspy.teleprompters import METHODS
+
+    task, data = config.task, config.data
+    if task.preset is not None and task.preset not in PRESETS:
+        yield f"task.preset: {task.preset!r} is not known; use one of {', '.join(PRESETS)}"
+    elif task.preset is None and data.benchmark not in PRESETS:
+        for key in ("name", "description", "evaluation"):
+            if not (getattr(task, key) or "").strip():
+                yield f"task.{key}: is missing; give the task's public {key}, or a task.preset ({', '.join(PRESETS)})"
+    if data.benchmark not in BENCHMARKS:
+        yield f"data.benchmark: {data.benchmark!r} is not known; use one of {', '.join(BENCHMARKS)}"
+    elif data.benchmark != SIMULATED:
+        yield from _file_problems(config)
+    for name, size in (data.sizes or {}).items():
+        if name not in PARTITIONS:
+            yield f"data.sizes.{name}: no such partition; the names are {', '.join(PARTITIONS)}"
+        elif size < 0:
+            yield f"data.sizes.{name}: give a whole number from 0, not {size}"
+    if config.grader.official_checkout and not config.path(config.grader.official_checkout).is_dir():
+        yield f"grader.official_checkout: no such folder: {config.grader.official_checkout}"
+    if config.optimizer.method not in METHODS:
+        yield f"optimizer.method: {config.optimizer.method!r} is not known; use one of {', '.join(METHODS)}"
+    for key, value in config.optimizer.settings.items():
+        if key not in SETTINGS:
+            yield f"optimizer.{key}: unknown key{_near(key, SETTINGS)}; the keys are {_listed(OptimizerTable, SETTINGS)}"
+            continue
+        try:
+            Settings(**{key: value})
+        except ConfigurationError as error:
+            yield f"optimizer.{error}"
+
+
+def _file_problems(config: Config) -> Iterable[str]:
+    data = config.data
+    if data.path is not None and (data.hub or data.file or data.revision):
+        yield "data.path: give either a local path, or hub with file and revision"
+    elif data.path is not None:
+        if not config.path(data.path).is_file():
+            yield f"data.path: no such file: {config.path(data.path)}"
+    elif not data.hub:
+        yield f'data.path: is missing; benchmark "{data.benchmark}" needs a local file (or data.hub, file and revision)'
+    elif not (data.file and data.revision):
+        yield f"data.hub: {data.hub!r} needs data.file and data.revision (a commit) as well"
+
+
+_TABLES: dict[tuple[str, ...], type[Table]] = {
+    (): Config,
+    ("task",): TaskTable,
+    ("data",): DataTable,
+    ("models",): ModelsTable,
+    ("budget",): BudgetTable,
+}
+
+
+def _line(error: Any) -> str:
+    """One pydantic error as ``key.path: what is wrong; what is allowed``; never the value, which may be a secret."""
+    where = tuple(str(part) for part in error["loc"])
+    key, kind = ".".join(where) or "config", error["type"]
+    if kind == "extra_forbidden":
+        table = _TABLES.get(where[:-1], ModelTable if where[0] == "models" else Config)
+        return f"{key}: unknown key{_near(where[-1], table.model_fields)}; the keys are {_listed(table, ())}"
+    if kind == "missing":
+        return f"{key}: is missing; give {'the table' if len(where) == 1 else 'the key'} [{where[0]}]"
+    if kind == "value_error":
+        return f"{key}: {error['ctx']['error']}"
+    message = str(error["msg"])
+    return f"{key}: {message[0].lower()}{message[1:]}, not {type(error['input']).__name__}"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def _listed(table: type[Table], more: Iterable[str]) -> str:
+    return ", ".join([name for name in table.model_fields if (table, name) != (Config, "file")] + list(more))

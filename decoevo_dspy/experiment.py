@@ -1,0 +1,364 @@
+"""Runs from configs: one run with its official evaluation, and methods × seeds × benchmarks with matched splits.
+
+The runs of an experiment share one call store; those of one seed go one after another in one process, so that what
+they have in common is paid once. Continuing an experiment skips complete runs and resumes the others.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import dspy
+
+from decoevo_dspy.building import (
+    build_budget,
+    build_grader,
+    build_optimizer,
+    build_partitions,
+    build_role_lms,
+    build_student,
+    load_data,
+    parts_for,
+    protected_text,
+)
+from decoevo_dspy.config import Config
+from decoevo_dspy.errors import ConfigurationError, DecoEvoError
+from decoevo_dspy.running.budget import Budget
+from decoevo_dspy.running.events import Callback, Event, EventLog
+from decoevo_dspy.running.folder import RunFolder, write_json
+from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.settings import Settings
+from decoevo_dspy.summary import summarise
+from decoevo_dspy.teleprompters import METHODS
+
+MATCHED = {"budget-matched": "decoevo"}
+"""Methods whose budget is what another method's run of the same seed used."""
+
+RUN_CHANGES = {"optimizer": ("method", "seed", "num_threads"), "data": ("seed",)}
+MODEL_CHANGES = ("api_base", "api_key_env", "num_retries", "timeout")
+"""Config keys that may differ when an experiment goes on."""
+
+POLL_S = 0.2
+"""Seconds between two looks at what the workers report."""
+
+Report = Callable[[str, Event], None]
+"""(run name, event) → None: told of every event of every run."""
+
+
+def run_one(
+    config: Config,
+    out: Path,
+    *,
+    resume: bool = False,
+    store_path: Path | None = None,
+    budget: Budget | None = None,
+    data_seed: int | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> dict[str, Any]:
+    """One run of ``optimizer.method`` in the folder ``out``, then its official evaluation; returns ``result.json``.
+
+    ``official`` is missing from the result when a budget stopped the run: the test partition stays closed then.
+
+    Raises:
+        ConfigurationError: for bad config or data, or a folder that already holds a run.
+        EndpointError: when the endpoint failed; the state is saved.
+    """
+    table, callbacks = config.optimizer, list(callbacks)
+    dataset, grader, role_lms = load_data(config), build_grader(config), build_role_lms(config)
+    partitions, student = build_partitions(config, dataset, data_seed), build_student()
+    optimizer = build_optimizer(
+        config, log_dir=out, resume=resume, callbacks=callbacks, budget=budget, role_lms=role_lms
+    )
+    shared = CallStore(store_path) if store_path else None
+    with closing(shared) if shared else nullcontext():
+        program = optimizer.optimise(
+            student,
+            parts_for(partitions, student),
+            store=shared,
+            protected=protected_text(dataset, partitions),
+            partitions=partitions.ids(),
+            config=config.resolved(),
+        )
+        result = read_result(out) or {}
+        if result.get("stopped_by") == "steps" or (table.method in MATCHED and result.get("stopped_by") == "budget"):
+            own = None if shared else CallStore(out / "calls.sqlite")
+            with closing(own) if own else nullcontext():
+                store = shared or own
+                assert store is not None
+                result = _evaluate(
+                    config, out, program, result, store, callbacks, dataset, partitions.test, grader, role_lms
+                )
+    return result
+
+
+def _evaluate(
+    config: Config,
+    out: Path,
+    program: dspy.Module,
+    result: Mapping[str, Any],
+    store: CallStore,
+    callbacks: Iterable[Callback],
+    dataset: Any,
+    test: Any,
+    grader: Any,
+    role_lms: Any,
+) -> dict[str, Any]:
+    """Score the returned program on the test partition, and write that into the run."""
+    from decoevo_dspy.evaluation import evaluate
+
+    table = config.optimizer
+    with RunFolder(out, resume=True) as folder:
+        log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
+        with closing(log):
+            log.note("test_opened", by="optimize", questions=len(test))
+            evaluation = evaluate(
+                program,
+                test,
+                dataset.gold,
+                grader,
+                role_lms=role_lms,
+                seed=table.seed,
+                store=store,
+                run=out.name,
+                num_threads=table.num_threads,
+                solver_temperature=table.settings.get("solver_temperature", Settings.solver_temperature),
+                skill_target=table.skill_target,
+                response_field=table.response_field,
+            )
+            official = evaluation.to_dict()
+            log.note("official", by="optimize", official=official)
+            finished = {**result, "official": official}
+            write_json(folder.path / "result.json", finished)
+    return finished
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """A run's ``result.json``; ``None`` without a readable one."""
+    try:
+        value = json.loads((folder / "result.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def is_complete(result: Mapping[str, Any] | None) -> bool:
+    """Whether a run came to its end and was officially scored."""
+    return bool(result) and isinstance(result, Mapping) and result.get("official") is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The runs of one benchmark and one seed: they share calls, and go in order in one process."""
+
+    label: str
+    seed: int
+    methods: tuple[str, ...]
+    config: Config
+    out: Path
+
+    def run_name(self, method: str) -> str:
+        """Name and folder of a run."""
+        return f"{self.label}-{method}-seed{self.seed}"
+
+    def folder(self, method: str) -> Path:
+        """Where a run is kept."""
+        return self.out / "runs" / self.run_name(method)
+
+
+def run_group(group: Group, report: Report) -> None:
+    """Run every method of a group; a failure is written into the run's folder and does not stop the next method."""
+    for method in group.methods:
+        name, folder = group.run_name(method), group.folder(method)
+        if is_complete(read_result(folder)):
+            report(name, {"kind": "run_skipped", "note": True})
+            continue
+        failure: dict[str, Any] | None = None
+        try:
+            result = run_one(
+                group.config.changed(method=method, seed=group.seed),
+                folder,
+                resume=True,
+                store_path=group.out / "calls.sqlite",
+                budget=_budget(group, method),
+                data_seed=group.seed,
+                callbacks=[lambda event, name=name: report(name, event)],
+            )
+            if not is_complete(result):
+                failure = {"error": "stopped by the budget before its last step", "exit_code": 3}
+        except DecoEvoError as error:
+            failure = {"error": str(error), "exit_code": error.exit_code}
+        except Exception as error:  # noqa: BLE001 - the boundary of a run: named in the table, the others go on
+            failure = {"error": f"{type(error).__name__}: {error}", "exit_code": 1}
+        if failure:
+            write_json(folder / "failure.json", failure)
+            report(name, {"kind": "run_failed", "note": True, **failure})
+        else:
+            (folder / "failure.json").unlink(missing_ok=True)
+
+
+def _budget(group: Group, method: str) -> Budget:
+    own = build_budget(group.config)
+    if method not in MATCHED:
+        return own
+    paired = Budget.from_run(group.folder(MATCHED[method]))
+    return Budget(max_calls=paired.max_calls, max_tokens=paired.max_tokens, max_usd=own.max_usd)
+
+
+def run_experiment(
+    configs: Sequence[Config],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    jobs: int = 2,
+    report: Report = lambda name, event: None,
+) -> dict[str, Any]:
+    """Methods × seeds × configs (one per benchmark) in ``out``; returns what ``summary.json`` holds.
+
+    Run seed and split seed are both the seed, so that every method of a seed sees the same partitions. At most ``jobs``
+    processes work at a time; 1 runs everything in this process.
+
+    Raises:
+        ConfigurationError: for bad configs, data or method names, before anything runs.
+        KeyboardInterrupt: when interrupted; every run has saved its state.
+    """
+    out = Path(out)
+    groups = _groups(configs, methods, seeds, out)
+    for config in configs:
+        dataset = load_data(config)
+        build_grader(config), build_role_lms(config)
+        for seed in seeds:
+            build_partitions(config, dataset, seed)
+    with RunFolder(out, resume=True):
+        _write_plan(out, groups, methods, seeds)
+        if jobs == 1 or len(groups) == 1:
+            for group in groups:
+                run_group(group, report)
+        else:
+            _in_processes(groups, min(jobs, len(groups)), report)
+        summary = summarise(out)
+        write_json(out / "summary.json", summary)
+    return summary
+
+
+def _groups(configs: Sequence[Config], methods: Sequence[str], seeds: Sequence[int], out: Path) -> list[Group]:
+    if not configs or not methods or not seeds:
+        raise ConfigurationError("an experiment needs at least one config, one method and one seed")
+    for method in methods:
+        if method not in METHODS:
+            raise ConfigurationError(f"--methods: {method!r} is not known; use some of {', '.join(METHODS)}")
+        if methods.count(method) > 1:
+            raise ConfigurationError(f"--methods: {method!r} stands twice")
+        if method in MATCHED and MATCHED[method] not in methods:
+            raise ConfigurationError(f"--methods: {method} needs {MATCHED[method]} beside it; add it")
+    ordered = tuple(sorted(methods, key=lambda method: method in MATCHED))
+    labels = [config.data.benchmark for config in configs]
+    if len(set(labels)) < len(labels):
+        raise ConfigurationError(
+            "two configs have the same data.benchmark; an experiment takes one config per benchmark"
+        )
+    return [
+        Group(label=label, seed=seed, methods=ordered, config=config, out=out)
+        for seed in seeds
+        for label, config in zip(labels, configs, strict=True)
+    ]
+
+
+def _write_plan(out: Path, groups: Sequence[Group], methods: Sequence[str], seeds: Sequence[int]) -> None:
+    """``experiment.json``: what belongs to the experiment; methods, seeds and benchmarks may be added later."""
+    file = out / "experiment.json"
+    plan: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {"configs": {}}
+    for group in groups:
+        new = group.config.resolved()
+        old = plan["configs"].setdefault(group.label, new)
+        if _comparable(old) != _comparable(new):
+            raise ConfigurationError(
+                f"{out} holds an experiment with another config for {group.label}; choose another --out"
+            )
+    plan["methods"] = list(dict.fromkeys([*plan.get("methods", []), *methods]))
+    plan["seeds"] = sorted({*plan.get("seeds", []), *seeds})
+    write_json(file, plan)
+
+
+def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: table for name, table in config.items() if name != "budget"}
+    for name, keys in RUN_CHANGES.items():
+        kept[name] = {k: v for k, v in kept.get(name, {}).items() if k not in keys}
+    kept["models"] = {
+        role: {k: v for k, v in table.items() if k not in MODEL_CHANGES} for role, table in kept["models"].items()
+    }
+    return kept
+
+
+@dataclass
+class _Worker:
+    """What a worker process holds: the way back to the parent."""
+
+    queue: Any = None
+    parent: int = 0
+
+
+_worker = _Worker()
+
+
+def _start_worker(queue: Any, parent: int, arguments: Mapping[str, str]) -> None:
+    from decoevo_dspy.quiet import quieten
+
+    _worker.queue, _worker.parent = queue, parent
+    os.environ.update(arguments)
+    quieten()
+
+
+def _work(group: Group) -> None:
+    run_group(group, lambda name, event: _worker.queue.put((name, slim(event))))
+
+
+def slim(event: Event) -> Event:
+    """An event without its bulk: what a progress view shows."""
+    return {key: value for key, value in event.items() if isinstance(value, str | int | float | bool | type(None))}
+
+
+def _in_processes(groups: Sequence[Group], jobs: int, report: Report) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    before = {process.pid for process in multiprocessing.active_children()}
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(queue, os.getpid(), {}))
+    pending: set[Future[None]] = set()
+    try:
+        pending = {pool.submit(_work, group) for group in groups}
+        while pending:
+            done, pending = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            _drain(queue, report)
+            for future in done:
+                future.result()
+    except BaseException:
+        for future in pending:
+            future.cancel()
+        for process in multiprocessing.active_children():
+            if process.pid is not None and process.pid not in before:
+                os.kill(process.pid, signal.SIGINT)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        _drain(queue, report)
+        queue.close()
+
+
+def _drain(queue: Any, report: Report) -> None:
+    while True:
+        try:
+            name, event = queue.get_nowait()
+        except Empty:
+            return
+        report(name, event)
+
+
+__all__ = ["Group", "is_complete", "read_result", "run_experiment", "run_group", "run_one", "summarise"]
