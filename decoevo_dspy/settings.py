@@ -26,7 +26,7 @@ class Settings:
         gamma: γ, margin from which a pair counts as resolved; in (0, 1], default 0.05 (pilot 0.01…0.3).
         rollouts: L, responses per question in the contrastive audit; ≥ 2, default 4.
         pairs_per_question: near-ties kept per question, smallest gaps first; ≥ 1, default 2 (ours).
-        edit_budget: edits per rewrite; 1…8, default 4.
+        edit_budget: edits per rewrite; 1…6, default 4.
         failure_below: a verdict below this is a failure; in (0, 1], default 0.7.
         judge_mode: "criterion" (a call per criterion), "rubric" (a call per rubric) or "logprob" (token probabilities).
         both_orders: ask for every blind preference in both orders and keep what agrees (ours), default False.
@@ -82,7 +82,7 @@ _RANGES: dict[str, tuple[str, Any]] = {
     "gamma": ("a number in (0, 1]", lambda v: _number(v) and 0 < v <= 1),
     "rollouts": ("a whole number from 2", lambda v: _whole(v) and v >= 2),
     "pairs_per_question": ("a whole number from 1", lambda v: _whole(v) and v >= 1),
-    "edit_budget": ("a whole number from 1 to 8", lambda v: _whole(v) and 1 <= v <= 8),
+    "edit_budget": ("a whole number from 1 to 6", lambda v: _whole(v) and 1 <= v <= 6),
     "failure_below": ("a number in (0, 1]", lambda v: _number(v) and 0 < v <= 1),
     "judge_mode": ('"criterion", "rubric" or "logprob"', lambda v: v in ("criterion", "rubric", "logprob")),
     "both_orders": ("true or false", lambda v: isinstance(v, bool)),

@@ -10,15 +10,15 @@ class EditDraft(BaseModel):
     """One edit; ``target`` is an exact passage of the skill (empty for append), ``content`` the new text."""
 
     op: Literal["append", "insert_after", "replace", "delete"]
-    target: str = Field(max_length=400, description="an exact line of the skill; empty for append")
-    content: str = Field(max_length=400, description="the new line or lines; empty for delete")
+    target: str = Field(max_length=240, description="an exact line of the skill; empty for append")
+    content: str = Field(max_length=300, description="the new line or lines; empty for delete")
 
 
 class SkillRewrite(BaseModel):
     """A summary of what recurs, then the edits in order of importance."""
 
     summary: str = Field(max_length=300, description="the recurring findings that the edits answer")
-    edits: list[EditDraft] = Field(min_length=1, max_length=8)
+    edits: list[EditDraft] = Field(min_length=1, max_length=6)
 
 
 class RewriteSolver(dspy.Signature):
