@@ -24,7 +24,7 @@ SURFACE_COST = 0.02
 """Adequacy lost for each criterion that rewards a surface quality."""
 SOFTNESS = 0.04
 """Utility difference at which a preference read from token probabilities has odds e : 1."""
-_SCORES = re.compile(r"\bA\b\D{0,12}?([01]?\.\d+|[01])\b.*?\bB\b\D{0,12}?([01]?\.\d+|[01])\b")
+_SCORES = re.compile(r"\((\d+(?:\.\d+)?) points?\).*\| A ([01](?:\.\d+)?), B ([01](?:\.\d+)?)\s*$", re.MULTILINE)
 
 
 def _weight(key: str) -> int:
@@ -112,9 +112,10 @@ def _odds(seen: float, threshold: float) -> dict[str, float]:
 
 
 def _score_difference(scores: str) -> float:
-    """Mean score of A less that of B, from lines that give both; 0 when none does."""
-    pairs = [(float(a), float(b)) for a, b in _SCORES.findall(scores)]
-    return sum(a - b for a, b in pairs) / len(pairs) if pairs else 0.0
+    """Rubric score of A less that of B, from lines ``(5 points) … | A 0.80, B 0.60``; 0 when there are none."""
+    rows = [(float(points), float(a) - float(b)) for points, a, b in _SCORES.findall(scores)]
+    total = sum(points for points, _ in rows)
+    return sum(points * difference for points, difference in rows) / total if total else 0.0
 
 
 def reveal(

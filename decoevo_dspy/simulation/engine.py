@@ -97,8 +97,6 @@ def request_messages(request: Request) -> list[dict[str, str]]:
     return messages
 
 
-
-
 def simulated_lm(seed: int = 0, parameters: WorldParameters | None = None, **lm_kwargs: Any) -> dspy.LM:
     """The embedded simulated backbone as a ``dspy.LM``: offline, free, deterministic in its seed and the request.
 

@@ -20,6 +20,7 @@ from decoevo_dspy.simulation.writing import Schema, field_schema, invent
 
 _BLOCK = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
 _SHOWN = ("basic_instruction", "current_instruction", "instruction", "prompt", "skill", "proposal")
+_ATTEMPT = re.compile(r"«Instruction #\d+: (.*?)»", re.DOTALL)
 _MODULE = re.compile(r"[A-Za-z_][\w.\[\]]*")
 _RUBRIC_ITEM = re.compile(r"# Rubric item\s*\n(.*?)(?:\n# |\Z)", re.DOTALL)
 
@@ -50,7 +51,8 @@ def _shown(prompt: Prompt) -> str:
     for part in _SHOWN:
         for name, value in prompt.values.items():
             if part in name:
-                return value
+                tried = _ATTEMPT.findall(value)
+                return tried[-1] if tried else value
     block = _BLOCK.search(prompt.user)
     return block.group(1).strip() if block else ""
 
@@ -62,7 +64,7 @@ def _module_names(values: Mapping[str, str]) -> list[str]:
 
 def _remark(evidence: str, rng: Random) -> str:
     """A sentence about what the evidence speaks of most, or a plain one."""
-    top = [key for key, _ in findings(evidence).most_common(2)]
+    top = list(findings(evidence))[:2]
     chinese = is_chinese(evidence)
     if top:
         names = " and ".join(phrasing.name(key, rng, False) for key in top)

@@ -16,42 +16,46 @@ RECURS = 2
 """How often a finding must occur to count as recurring."""
 MAX_TARGET = 400
 _BULLET = re.compile(r"^\s*[-*]\s+\S")
-_POINTS = re.compile(r"^\s*- \(([\d.]+) points?, score ([\d.]+)\)")
+_FAILURE = re.compile(r"^- \((?P<points>\d+(?:\.\d+)?) points?, score (?P<score>\d+(?:\.\d+)?)\)")
+_FEEDBACK = re.compile(r"^- .*: (?P<score>\d+(?:\.\d+)?) of 1 \((?P<points>\d+(?:\.\d+)?) points?\)")
 
 Edit = dict[str, str]
 
 
-def findings(evidence: str) -> Counter[str]:
-    """How much each requirement or surface quality recurs in the evidence's list items.
+def items(evidence: str) -> list[str]:
+    """The evidence's list items, without the reasons below them; all lines of a text without list items."""
+    return [line for line in evidence.split("\n") if line.startswith("- ")] or evidence.split("\n")
 
-    An item counts its points lost when it states points and a score, else 1. The lines below an item are its reasons
-    and do not count. Text without list items counts line by line.
-    """
-    lines = [line for line in evidence.split("\n") if line.startswith("- ")] or evidence.split("\n")
-    weights: Counter[str] = Counter()
-    for line in lines:
-        found = read_line(line)
-        match = _POINTS.match(line)
-        weight = max(0.1, float(match.group(1)) * (1.0 - float(match.group(2))) / 5.0) if match else 1.0
-        for key in (*found.keys, *found.surfaces):
-            weights[key] += weight  # type: ignore[assignment]
-    return weights
+
+def weight(item: str) -> float:
+    """What a list item counts: points lost ÷ 5 where it states points and a score, else 1."""
+    match = _FAILURE.match(item) or _FEEDBACK.match(item)
+    return float(match["points"]) * (1.0 - min(1.0, float(match["score"]))) / 5.0 if match else 1.0
+
+
+def findings(evidence: str) -> dict[str, float]:
+    """How much each requirement or surface quality weighs in the evidence, weightiest first."""
+    weights: dict[str, float] = {}
+    for item in items(evidence):
+        found, lost = read_line(item), weight(item)
+        for key in (*found.keys, *found.surfaces) if lost > 0.0 else ():
+            weights[key] = weights.get(key, 0.0) + lost
+    return dict(sorted(weights.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def occurrences(evidence: str) -> Counter[str]:
     """In how many list items each requirement or surface quality occurs."""
-    lines = [line for line in evidence.split("\n") if line.startswith("- ")] or evidence.split("\n")
-    return Counter(key for line in lines for key in (*read_line(line).keys, *read_line(line).surfaces))
+    return Counter(key for item in items(evidence) for key in (*read_line(item).keys, *read_line(item).surfaces))
 
 
-def wanted(skill: str, evidence: str, rejected: str, p: WorldParameters) -> list[str]:
+def wanted(skill: str, evidence: str, rejected: str, p: WorldParameters, *, recurs: int = RECURS) -> list[str]:
     """Findings that the skill does not answer yet, by weight; recurring ones, or the weightiest when none recurs."""
     reading, tried, seen = read_skill(skill), read_skill(rejected), occurrences(evidence)
     known, repeated = reading.named | reading.surfaces, tried.named | tried.surfaces
-    fresh = {key: weight for key, weight in findings(evidence).items() if key not in known}
-    weights = {key: weight * (p.rewriter_repeat if key in repeated else 1.0) for key, weight in fresh.items()}
+    fresh = {key: value for key, value in findings(evidence).items() if key not in known}
+    weights = {key: value * (p.rewriter_repeat if key in repeated else 1.0) for key, value in fresh.items()}
     ranked = sorted(weights, key=lambda k: (-weights[k], k))
-    return [k for k in ranked if seen[k] >= RECURS] or ranked[:1]
+    return [k for k in ranked if seen[k] >= recurs] or ranked[:1]
 
 
 def rewrite(
@@ -110,10 +114,10 @@ def rule_lines(skill: str) -> list[str]:
     return [line for line in skill.split("\n") if _BULLET.match(line) and len(line) <= MAX_TARGET]
 
 
-def improve(text: str, evidence: str, p: WorldParameters, rng: Random, limit: int = 4) -> str:
+def improve(text: str, evidence: str, p: WorldParameters, rng: Random, limit: int = 3) -> str:
     """Free instructions with up to ``limit`` rules added for what the evidence speaks of; for unknown optimisers."""
     chinese = is_chinese(text)
-    taken = [key for key in wanted(text, evidence, "", p) if rng.random() >= p.rewriter_miss][:limit]
+    taken = [key for key in wanted(text, evidence, "", p, recurs=1) if rng.random() >= p.rewriter_miss][:limit]
     if not taken and rng.random() < p.rewriter_surface:
         taken = [rng.choice(list(SURFACE_BY_KEY))]
     rules = [phrasing.rule(key, rng, chinese, "solver") for key in taken]
