@@ -1,0 +1,265 @@
+"""Figures across runs: scores by seed, paired contrasts, trajectories and cost. Pure, on `decoevo_dspy.statistics`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Any
+
+from decoevo_dspy import statistics
+from decoevo_dspy.reporting.projection import Event, Experiment, Run, in_order
+from decoevo_dspy.running.budget import UNBUDGETED
+from decoevo_dspy.statistics import MeanSD, PairedDifference
+
+CONTROLS = ("task-prior", "budget-matched", "direct-audit")
+ABLATIONS = ("no-structural", "no-contrastive", "no-blind", "no-near-tie", "no-verification", "no-distillation")
+
+
+def seeds_of(experiment: Experiment) -> list[int]:
+    """The seeds that were to run."""
+    written = experiment.written.get("seeds")
+    if isinstance(written, int):
+        return list(range(written))
+    if written:
+        return [int(seed) for seed in written]
+    return sorted({run.seed for run in experiment.runs})
+
+
+def scores(experiment: Experiment, method: str, benchmark: str | None = None) -> dict[int, float | None]:
+    """Official scores (0–100) by seed: of one benchmark, or averaged over all of them inside a run.
+
+    ``None`` is a run that failed or has no score; an average needs all of its benchmarks.
+    """
+    entry = experiment.written.get("methods", {}).get(method)
+    if entry and benchmark and (by_benchmark := entry.get("by_benchmark")):
+        entry = by_benchmark.get(benchmark)
+    if entry and entry.get("per_seed") is not None:
+        per_seed = entry["per_seed"]
+        if isinstance(per_seed, Mapping):
+            return {int(seed): score for seed, score in per_seed.items()}
+        if len(per_seed) == len(seeds_of(experiment)):
+            return dict(zip(seeds_of(experiment), per_seed, strict=True))
+    runs = experiment.of(method)
+    wanted = [benchmark] if benchmark else experiment.benchmarks
+    found: dict[int, float | None] = {}
+    for seed in sorted({run.seed for run in runs}):
+        by = {run.benchmark: run.score for run in runs if run.seed == seed}
+        values = [by.get(name) for name in wanted]
+        known = [value for value in values if value is not None]
+        found[seed] = fsum(known) / len(known) if known and len(known) == len(values) else None
+    return found
+
+
+def mean_sd(experiment: Experiment, method: str, benchmark: str | None = None) -> MeanSD:
+    """Mean and sample SD over the seeds that have a score."""
+    return statistics.mean_and_sd([s for s in scores(experiment, method, benchmark).values() if s is not None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """``method`` less ``base``, paired by seed. ``missing`` seeds lack a score on one side and are left out.
+
+    ``p_holm`` is adjusted over the family that the contrast was asked in.
+    """
+
+    method: str
+    base: str
+    difference: PairedDifference | None
+    missing: int = 0
+    p_holm: float | None = None
+    reason: str | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """The mean difference in points, if there is one."""
+        return self.difference.mean if self.difference else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % t-interval, if there is one."""
+        return self.difference.interval if self.difference else None
+
+    @property
+    def n(self) -> int:
+        """Number of seeds behind it."""
+        return self.difference.n if self.difference else 0
+
+    @property
+    def why_undefined(self) -> str | None:
+        """Why some figure of it is missing."""
+        return self.reason or (self.difference.reason if self.difference else None)
+
+    @property
+    def direction(self) -> int | None:
+        """+1 or −1 when the interval lies on one side of 0, 0 when it holds 0, ``None`` without interval."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def contrast(experiment: Experiment, method: str, base: str, benchmark: str | None = None) -> Contrast:
+    """One paired contrast, or the reason why there is none."""
+    ran = experiment.methods
+    for name in (method, base):
+        if name not in ran:
+            return Contrast(method=method, base=base, difference=None, reason=f"{name} was not run")
+    a, b = scores(experiment, method, benchmark), scores(experiment, base, benchmark)
+    pairs = [(x, y) for seed, x in a.items() if x is not None and (y := b.get(seed)) is not None]
+    missing = len({*a, *b}) - len(pairs)
+    if not pairs:
+        reason = f"no seed has a score of both {method} and {base}"
+        return Contrast(method=method, base=base, difference=None, missing=missing, reason=reason)
+    difference = statistics.paired_difference([x for x, _ in pairs], [y for _, y in pairs])
+    return Contrast(method=method, base=base, difference=difference, missing=missing)
+
+
+def family(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The same contrasts with Holm's adjustment over all of them."""
+    adjusted = statistics.holm([c.difference.p if c.difference else None for c in contrasts])
+    return [replace(c, p_holm=p) for c, p in zip(contrasts, adjusted, strict=True)]
+
+
+def summarise(experiment: Experiment) -> dict[str, Any]:
+    """The figures of ``summary.json``, from the runs alone."""
+    methods: dict[str, Any] = {}
+    order = in_order(run.method for run in experiment.runs)
+    over = family([contrast(experiment, m, "skillopt") for m in order if m != "skillopt"])
+    for method in order:
+        moments, used = mean_sd(experiment, method), tokens(experiment, method)
+        base = tokens(experiment, "skillopt")
+        proxies = [run.proxy for run in experiment.of(method) if run.proxy is not None]
+        methods[method] = {
+            "mean": moments.mean,
+            "sd": moments.sd,
+            "per_seed": [scores(experiment, method).get(seed) for seed in seeds_of(experiment)],
+            "proxy_mean": fsum(proxies) / len(proxies) if proxies else None,
+            "tokens": used,
+            "tokens_vs_skillopt": used / base if used is not None and base else None,
+        }
+    for one in over:
+        if one.difference and "skillopt" in order:
+            methods[one.method]["vs_skillopt"] = {
+                "mean": one.mean,
+                "ci95": list(one.interval) if one.interval else None,
+                "p": one.difference.p,
+                "p_holm": one.p_holm,
+            }
+    return {
+        "backbone": experiment.backbone,
+        "seeds": seeds_of(experiment),
+        "benchmarks": experiment.benchmarks,
+        "methods": methods,
+    }
+
+
+# --- trajectories
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Where a run stood after ``step``; both on 0–100."""
+
+    step: int
+    proxy: float | None
+    official: float | None
+
+
+def trajectory(run: Run) -> list[Point]:
+    """Diagnostic scores of the accepted checkpoints, in order; the last word on a step counts. Empty without notes."""
+    points: dict[int, Point] = {}
+    for event in run.events:
+        if event["kind"] == "diagnostic":
+            step, proxy = int(event.get("step", 0)), event.get("proxy")
+            points[step] = Point(
+                step=step, proxy=None if proxy is None else 100 * proxy, official=event.get("official")
+            )
+    return [points[step] for step in sorted(points)]
+
+
+def proxy_trajectory(run: Run) -> list[Point]:
+    """J on V_s of the incumbent over steps, from the decisions; what is left when there are no diagnostic notes."""
+    points: dict[int, Point] = {}
+    for event in run.events:
+        J = _incumbent_J(event)
+        if J is not None:
+            points[event.get("step", 0)] = Point(step=event.get("step", 0), proxy=100 * J, official=None)
+    return [points[step] for step in sorted(points)]
+
+
+def _incumbent_J(event: Event) -> float | None:
+    if event["kind"] == "incumbent_scored":
+        return event.get("J")
+    accepted = event["kind"] == "solver_decision" and event.get("accepted")
+    return event.get("candidate_J") if accepted else None
+
+
+def last_step(run: Run) -> int:
+    """The last inner step that came to its decision."""
+    return max((int(e.get("step", 0)) for e in run.events if e["kind"] == "solver_decision"), default=0)
+
+
+def carried_forward(points: Sequence[Point], last: int) -> list[Point]:
+    """One point per step from 0 to ``last``: a checkpoint stands until the next one."""
+    found: list[Point] = []
+    current = Point(step=0, proxy=None, official=None)
+    by_step = {point.step: point for point in points}
+    for step in range(last + 1):
+        current = by_step.get(step, current)
+        found.append(Point(step=step, proxy=current.proxy, official=current.official))
+    return found
+
+
+def gap_at_end(experiment: Experiment, method: str) -> dict[str, Any]:
+    """Last diagnostic proxy and official score, and their gap (proxy − official), each as mean over runs."""
+    ends = [points[-1] for run in experiment.of(method) if (points := trajectory(run))]
+    both = [(p.proxy, p.official) for p in ends if p.proxy is not None and p.official is not None]
+    gaps = statistics.mean_and_sd([proxy - official for proxy, official in both])
+    return {
+        "proxy": statistics.mean_and_sd([proxy for proxy, _ in both]),
+        "official": statistics.mean_and_sd([official for _, official in both]),
+        "gap": gaps,
+    }
+
+
+# --- cost
+
+COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens")
+
+
+def is_counted(role: str) -> bool:
+    """Whether a role is part of the optimisation: graders, matchers and the preflight measure it only."""
+    return role not in UNBUDGETED
+
+
+def usage_by_role(experiment: Experiment, method: str) -> dict[str, dict[str, float | None]]:
+    """Mean per run of every role's figures. ``usd`` is ``None`` as soon as one run has a paid call without price."""
+    runs = [run for run in experiment.of(method) if run.result is not None]
+    roles = sorted({role for run in runs for role in run.usage})
+    return {role: _mean_usage([run.usage.get(role, {}) for run in runs]) for role in roles}
+
+
+def usage_total(experiment: Experiment, method: str) -> dict[str, float | None]:
+    """Mean per run over the roles of the optimisation."""
+    parts = [usage for role, usage in usage_by_role(experiment, method).items() if is_counted(role)]
+    total: dict[str, float | None] = {key: fsum(part[key] or 0 for part in parts) for key in COUNTED}
+    prices = [part["usd"] for part in parts]
+    total["usd"] = None if not prices or None in prices else fsum(price or 0 for price in prices)
+    total["paid_tokens"] = fsum(part["paid_tokens"] or 0 for part in parts)
+    return total
+
+
+def _mean_usage(usages: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    mean: dict[str, float | None] = {
+        key: fsum(usage.get(key) or 0 for usage in usages) / len(usages) for key in (*COUNTED, "paid_tokens")
+    }
+    prices = [usage.get("usd", 0.0) for usage in usages]
+    mean["usd"] = None if None in prices else fsum(prices) / len(usages)
+    return mean
+
+
+def tokens(experiment: Experiment, method: str) -> float | None:
+    """Logical tokens (prompt + completion) per run of the optimisation, mean over runs; ``None`` without usage."""
+    if not any(run.usage for run in experiment.of(method)):
+        return None
+    total = usage_total(experiment, method)
+    return (total["prompt_tokens"] or 0) + (total["completion_tokens"] or 0)

@@ -1,0 +1,461 @@
+"""From files to values: runs, experiments, and every candidate of a run with its evidence. Reads only."""
+
+import difflib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from decoevo_dspy.errors import DataError
+from decoevo_dspy.skill import Skill
+
+Event = dict[str, Any]
+Outcome = Literal["accepted", "rejected", "discarded"]
+
+METHODS = (
+    "zero-shot",
+    "skillopt",
+    "sc-coevo",
+    "decoevo",
+    "task-prior",
+    "budget-matched",
+    "direct-audit",
+    "no-structural",
+    "no-contrastive",
+    "no-blind",
+    "no-near-tie",
+    "no-verification",
+    "no-distillation",
+)
+"""The compared methods in the order in which tables show them (METHOD.md §5)."""
+
+_INVISIBLE = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+
+
+def printable(text: object) -> str:
+    r"""Text in which nothing acts: control, bidi-override, surrogate and unassigned-forever characters as escapes.
+
+    >>> printable("a\x1b[31m\tb\n\ud800")
+    'a\\x1b[31m\tb\n\\ud800'
+    """
+    return "".join(_shown(character) for character in str(text).replace("\r\n", "\n"))
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t":
+        return character
+    code = ord(character)
+    bad = unicodedata.category(character) in ("Cc", "Cs") or code in _INVISIBLE
+    if bad or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF or code in (0x2028, 0x2029):
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return character
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object; ``None`` when the file is missing.
+
+    Raises:
+        DataError: when it holds something else.
+    """
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not readable as JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: expected an object")
+    return value
+
+
+def read_log(path: Path) -> list[Event]:
+    """The events of a log, of a run that may still be writing: a torn last line is left out, the file left as it is.
+
+    Raises:
+        DataError: naming file and line.
+    """
+    if not path.exists():
+        return []
+    events: list[Event] = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            event = json.loads(line.decode("utf-8"))
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not a JSON record ({error})") from error
+        if not isinstance(event, dict) or "kind" not in event:
+            raise DataError(f"{path}, line {number}: not an event")
+        events.append(event)
+    return events
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditView:
+    """One audit on the probe partition: what it looked at, and what it found."""
+
+    name: str
+    audited: int
+    ungraded: int
+    findings: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateView:
+    """One decision with everything it rested on.
+
+    ``levels`` holds (incumbent, candidate) of J or of each audit objective, on the scale of the log; ``changes`` counts
+    the gate's questions by ``up``, ``same``, ``down`` and ``ungraded``. ``batch`` is the graded train batch behind a
+    solver candidate; ``audits`` are the findings that the rewriter read.
+    """
+
+    number: int
+    skill: Literal["solver", "generator"]
+    step: int
+    round: int | None
+    outcome: Outcome
+    reason: str
+    parent: str
+    key: str | None
+    parent_text: str | None
+    text: str
+    summary: str
+    edits: tuple[Mapping[str, Any], ...]
+    deltas: Mapping[str, float | None]
+    standard_errors: Mapping[str, float | None]
+    levels: Mapping[str, tuple[float | None, float | None]]
+    changes: Mapping[str, Mapping[str, int]]
+    batch: Mapping[str, Any] | None
+    audits: tuple[AuditView, ...]
+    rubrics: tuple[Mapping[str, Any], ...]
+    trigger: str = ""
+
+    def diff(self, context: int = 2) -> list[str]:
+        """Unified diff from parent to candidate, without file headers; empty when either text is not in the log."""
+        if self.parent_text is None or not self.text:
+            return []
+        old, new = self.parent_text.split("\n"), self.text.split("\n")
+        return list(difflib.unified_diff(old, new, n=context, lineterm=""))[2:]
+
+    def failing_questions(self) -> Counter[str]:
+        """How many of the shown failures come from each question."""
+        return Counter(str(f.get("question_id")) for f in (self.batch or {}).get("failures_shown", ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run folder. ``result`` is ``None`` for a run that has left none."""
+
+    path: Path
+    about: Mapping[str, Any]
+    events: Sequence[Event]
+    result: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @cached_property
+    def started(self) -> Mapping[str, Any]:
+        """The first event, or nothing."""
+        return next((e for e in self.events if e["kind"] == "run_started"), {})
+
+    @property
+    def method(self) -> str:
+        """The compared method; for a folder without any record, what its name says."""
+        known = self.about.get("method") or (self.result or {}).get("method") or self.started.get("method")
+        return str(known or self._named("method") or "unknown")
+
+    @property
+    def seed(self) -> int:
+        """The run's seed; −1 when nothing says it."""
+        seed = self.about.get("seed", (self.result or {}).get("seed", self._named("seed")))
+        return -1 if seed is None else int(seed)
+
+    @property
+    def benchmark(self) -> str:
+        """From the folder's name, else from the config, else the task's name."""
+        config = self.about.get("config")
+        data = config.get("data") if isinstance(config, Mapping) else None
+        configured = data.get("benchmark") if isinstance(data, Mapping) else None
+        task = self.about.get("task")
+        named = task.get("name") if isinstance(task, Mapping) else None
+        return str(self._named("benchmark") or configured or named or self.started.get("task") or "run")
+
+    def _named(self, part: str) -> str | None:
+        methods = "|".join(map(re.escape, METHODS))
+        match = re.fullmatch(rf"(?P<benchmark>.+?)-(?P<method>{methods}|[a-z]+)-seed(?P<seed>\d+)", self.name)
+        return match[part] if match else None
+
+    @cached_property
+    def official(self) -> Mapping[str, Any]:
+        """The official score with what belongs to it; empty when there was no evaluation."""
+        noted = [e for e in self.events if e["kind"] == "official"]
+        return (self.result or {}).get("official") or (noted[-1] if noted else {})
+
+    @property
+    def score(self) -> float | None:
+        """The official score, 0–100."""
+        return _number(self.official.get("score"))
+
+    @property
+    def proxy(self) -> float | None:
+        """J on V_s of the last solver, 0–100: a model-selection score."""
+        return _number((self.result or {}).get("proxy"))
+
+    @property
+    def usage(self) -> Mapping[str, Mapping[str, Any]]:
+        """Usage per role."""
+        return (self.result or {}).get("usage") or {}
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Model name per role."""
+        noted = next((e for e in self.events if e["kind"] == "process_started"), {})
+        return self.about.get("role_models") or noted.get("models") or {}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a simulated backbone or the simulated world had a part in it."""
+        names = [*self.models.values(), self.benchmark, str(self.official.get("model", ""))]
+        config = self.about.get("config")
+        data = config.get("data") if isinstance(config, Mapping) else None
+        names.append(str(data.get("benchmark", "")) if isinstance(data, Mapping) else "")
+        return any(name.startswith("simulated") for name in names)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why this run is not a finished one with a score; ``None`` when it is."""
+        stops = [str(e.get("reason", "")) for e in self.events if e["kind"] == "run_stopped"]
+        if self.result is None:
+            return stops[-1] if stops else "it has left no result.json (still running, or killed)"
+        stopped_by = self.result.get("stopped_by")
+        if stopped_by not in ("steps", "budget", None):
+            return f"stopped by {stopped_by}" + (f": {stops[-1]}" if stops else "")
+        if self.score is None:
+            return "it has no official score" + ("" if self.official else " (no evaluation was run)")
+        return None
+
+    @cached_property
+    def candidates(self) -> tuple[CandidateView, ...]:
+        """Every candidate in the order of its decision."""
+        return tuple(_candidates(self.events))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Runs that are compared with each other, and the summary that was written beside them, if any."""
+
+    path: Path
+    runs: tuple[Run, ...]
+    written: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The written ``summary.json``; without one, the same figures from the runs."""
+        from decoevo_dspy.reporting.measures import summarise
+
+        return self.written or summarise(self)
+
+    @property
+    def methods(self) -> list[str]:
+        """All methods that ran or were to run, in table order."""
+        return in_order([*self.written.get("methods", {}), *(run.method for run in self.runs)])
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """All benchmarks, as written or in order of appearance."""
+        written = self.written.get("benchmarks") or ()
+        return list(dict.fromkeys([*map(str, written), *(run.benchmark for run in self.runs)]))
+
+    @property
+    def backbone(self) -> str:
+        """The backbone's name; several models are joined."""
+        if self.written.get("backbone"):
+            return str(self.written["backbone"])
+        return ", ".join(sorted({model for run in self.runs for model in run.models.values()})) or "unknown"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any figure here comes from the simulated backbone or world."""
+        return "simulated" in self.backbone or any(run.simulated for run in self.runs)
+
+    def of(self, method: str) -> list[Run]:
+        """The runs of one method, by benchmark and seed."""
+        return [run for run in self.runs if run.method == method]
+
+    @cached_property
+    def problems(self) -> dict[str, str]:
+        """Failed, interrupted and unscored runs by name, each with its reason."""
+        found = {run.name: run.problem for run in self.runs if run.problem}
+        failed = self.written.get("failed") or {}
+        if isinstance(failed, Mapping):
+            found |= {str(name): str(reason) for name, reason in failed.items()}
+        else:
+            for entry in failed:
+                if isinstance(entry, Mapping):
+                    name = entry.get("run") or entry.get("name") or "a run"
+                    found[str(name)] = str(entry.get("reason") or entry.get("error") or "it failed")
+                else:
+                    found.setdefault(str(entry), "it failed")
+        return found
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Methods, each once: the known ones in table order, then others by name."""
+    names = set(methods)
+    return [m for m in METHODS if m in names] + sorted(names - set(METHODS))
+
+
+def load_run(path: Path) -> Run:
+    """One run folder.
+
+    Raises:
+        DataError: when it is none, or a file in it is damaged.
+    """
+    about, result = read_json(path / "run.json"), read_json(path / "result.json")
+    events = read_log(path / "events.jsonl")
+    if about is None and result is None and not events:
+        raise DataError(f"{path}: no run here (no run.json, events.jsonl or result.json)")
+    return Run(path=path, about=about or {}, events=events, result=result)
+
+
+def load_experiments(dirs: Sequence[Path]) -> list[Experiment]:
+    """Experiment folders one by one; loose run folders together as one more.
+
+    Raises:
+        DataError: for a folder that holds neither.
+    """
+    found: list[Experiment] = []
+    loose: list[Run] = []
+    for path in map(Path, dirs):
+        written = read_json(path / "summary.json")
+        if written is None and not (path / "runs").is_dir():
+            loose.append(load_run(path))
+            continue
+        folders = sorted(p for p in (path / "runs").glob("*") if p.is_dir() and not p.name.startswith("."))
+        runs = [_load_any(folder) for folder in folders]
+        found.append(Experiment(path=path, runs=_sorted(runs), written=written or {}))
+    if loose:
+        found.append(Experiment(path=loose[0].path.parent, runs=_sorted(loose)))
+    if not found:
+        raise DataError("no folder was given")
+    return found
+
+
+def _load_any(path: Path) -> Run:
+    """A run of an experiment, even one that broke before it wrote anything or whose files are damaged."""
+    try:
+        return load_run(path)
+    except DataError as error:
+        broken = {"kind": "run_stopped", "note": True, "reason": printable(error)}
+        return Run(path=path, about={}, events=[broken], result=None)
+
+
+def _sorted(runs: Iterable[Run]) -> tuple[Run, ...]:
+    runs = list(runs)
+    order = in_order(run.method for run in runs)
+    return tuple(sorted(runs, key=lambda run: (run.benchmark, order.index(run.method), run.seed, run.name)))
+
+
+def _candidates(events: Sequence[Event]) -> Iterable[CandidateView]:
+    texts: dict[str, str] = {}
+    batch: Event | None = None
+    audits: list[AuditView] = []
+    number = 0
+    for event in events:
+        if event["kind"] == "run_started":
+            texts |= {Skill(event[name]).key: event[name] for name in ("solver_skill", "generator_skill")}
+        elif event["kind"] == "batch_graded":
+            batch = event
+        elif event["kind"] == "audit":
+            audits.append(
+                AuditView(
+                    name=str(event.get("audit")),
+                    audited=event.get("audited", 0),
+                    ungraded=event.get("ungraded", 0),
+                    findings=tuple(event.get("findings", ())),
+                )
+            )
+        elif event["kind"] in ("solver_decision", "generator_decision"):
+            number += 1
+            solver = event["kind"] == "solver_decision"
+            yield _candidate(event, number, texts, batch if solver else None, audits)
+            batch, audits = (None if solver else batch), []
+            if event.get("candidate"):
+                texts[event["candidate"]] = event.get("text", "")
+
+
+def _candidate(
+    event: Event, number: int, texts: Mapping[str, str], batch: Event | None, audits: Sequence[AuditView]
+) -> CandidateView:
+    reason = str(event.get("reason", ""))
+    levels, changes = _measured(event)
+    outcome: Outcome = "rejected"
+    if event.get("accepted"):
+        outcome = "accepted"
+    elif reason.startswith("discarded"):
+        outcome, reason = "discarded", reason.removeprefix("discarded:").strip()
+    return CandidateView(
+        number=number,
+        skill="solver" if event["kind"] == "solver_decision" else "generator",
+        step=event.get("step", 0),
+        round=event.get("round"),
+        outcome=outcome,
+        reason=reason,
+        parent=str(event.get("parent", "")),
+        key=event.get("candidate"),
+        parent_text=texts.get(str(event.get("parent", ""))),
+        text=event.get("text") or "",
+        summary=event.get("summary") or "",
+        edits=tuple(event.get("edits", ())),
+        deltas=event.get("deltas") or {},
+        standard_errors=event.get("standard_errors") or {},
+        levels=levels,
+        changes=changes,
+        batch=batch,
+        audits=tuple(audits),
+        rubrics=tuple(event.get("rubrics", ())),
+        trigger=event.get("trigger", ""),
+    )
+
+
+def _measured(event: Event) -> tuple[dict[str, tuple[float | None, float | None]], dict[str, dict[str, int]]]:
+    """The compared levels and, by question, how they moved."""
+    levels: dict[str, tuple[float | None, float | None]] = {}
+    changes: dict[str, dict[str, int]] = {}
+    for source in (event, event.get("proxy") or {}):
+        if "incumbent_J" in source:
+            levels["J"] = (source["incumbent_J"], source["candidate_J"])
+    if event.get("scores"):
+        changes["J"] = _moved(event["scores"].values())
+    for name, sides in (event.get("objectives") or {}).items():
+        old, new = sides.get("incumbent", {}), sides.get("candidate", {})
+        pairs = [(old.get(id), new.get(id)) for id in {*old, *new}]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        levels[name] = (_mean(a for a, _ in both), _mean(b for _, b in both))
+        changes[name] = _moved(pairs)
+    return levels, changes
+
+
+def _moved(pairs: Iterable[Sequence[float | None]]) -> dict[str, int]:
+    moved = {"up": 0, "same": 0, "down": 0, "ungraded": 0}
+    for old, new in pairs:
+        if old is None or new is None:
+            moved["ungraded"] += 1
+        else:
+            moved["up" if new > old else "down" if new < old else "same"] += 1
+    return moved
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

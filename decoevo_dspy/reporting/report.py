@@ -1,0 +1,276 @@
+"""``report.html``: one self-contained page of an experiment, every word of a model escaped."""
+
+import base64
+import struct
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from decoevo_dspy.partition import NAMES
+from decoevo_dspy.reporting import tables
+from decoevo_dspy.reporting.answer import QUESTION, answer
+from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings
+from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments, printable
+from decoevo_dspy.reporting.show import evidence_line, levels_line
+from decoevo_dspy.reporting.tables import Table
+from decoevo_dspy.reporting.text import number, plural
+from decoevo_dspy.running.folder import write_atomic
+
+SHOWN = 8
+"""Failures and findings quoted per candidate; the others are counted and stand in the log."""
+
+STATES = {
+    "holds": "explains the gain better than the control",
+    "suggestive": "suggestive only",
+    "open": "open",
+    "against": "the control does better",
+    "undecided": "too little data",
+    "not measured": "not measured",
+}
+
+
+def write_report(dirs: Sequence[Path], out: Path) -> Path:
+    """Write the page on experiment folders and run folders. ``out`` is a folder (``report.html`` in it) or a file.
+
+    Raises:
+        DataError: when a folder holds no run, or a file in it is damaged.
+    """
+    out = Path(out)
+    path = out if out.suffix in (".html", ".htm") else out / "report.html"
+    write_atomic(path, html(load_experiments(dirs)))
+    return path
+
+
+def html(experiments: Sequence[Experiment]) -> str:
+    """The page as text."""
+    environment = Environment(autoescape=True, trim_blocks=False, keep_trailing_newline=True)
+    environment.filters |= {
+        "clean": printable,
+        "cut": _cut,
+        "figure": lambda value: number(value, 2),
+        "levels": levels_line,
+        "evidence": evidence_line,
+    }
+    here = resources.files("decoevo_dspy.reporting")
+    template = environment.from_string((here / "report.j2.html").read_text("utf-8"))
+    several = len(experiments) > 1
+    chapters = [_chapter(e, f"e{i}-" if several else "") for i, e in enumerate(experiments, start=1)]
+    compared = any(chapter["comparative"] for chapter in chapters)
+    page = template.render(
+        title="Decoupled co-evolution: experiment report" if compared else "Optimisation report",
+        css=Markup((here / "report.css").read_text("utf-8")),  # our own file, no data in it
+        chapters=chapters,
+        shown=SHOWN,
+        count=sum(len(experiment.runs) for experiment in experiments),
+        any_simulated=any(experiment.simulated for experiment in experiments),
+    )
+    return page.lstrip()
+
+
+def _chapter(experiment: Experiment, prefix: str) -> dict[str, Any]:
+    comparative = len(experiment.methods) > 1
+    problems = experiment.problems
+    contents = [
+        ("answer", "Answer"),
+        ("failed", "Incomplete runs") if problems else None,
+        ("scores", "Main results"),
+        ("controls", "Controls and ablations") if comparative else None,
+        ("dynamics", "Dynamics"),
+        ("cost", "Cost"),
+        ("history", "History"),
+        ("rubrics", "Rubrics"),
+        ("provenance", "Provenance"),
+    ]
+    return {
+        "id": prefix,
+        "name": experiment.path.resolve().name or "experiment",
+        "subtitle": _subtitle(experiment),
+        "simulated": experiment.simulated,
+        "comparative": comparative,
+        "contents": [entry for entry in contents if entry],
+        "question": QUESTION if comparative else "What did this optimisation do?",
+        "answer": answer(experiment),
+        "states": STATES,
+        "problems": problems,
+        "main": tables.main_table(experiment),
+        "controls": tables.control_table(experiment),
+        "ablations": tables.ablation_table(experiment),
+        "order_note": tables.order_note(experiment),
+        "gap": tables.gap_table(experiment),
+        "cost": tables.cost_table(experiment),
+        "roles": [tables.role_table(experiment, m) for m in experiment.methods if _has_usage(experiment, m)],
+        "drawings": {drawing.name: _embedded(drawing) for drawing in drawings(experiment)},
+        "runs": [_run(run) for run in experiment.runs],
+        "rubrics": [(run.name, found) for run in experiment.runs if (found := _rubrics(run))],
+        "partitions": _partitions(experiment),
+        "ids": _ids(experiment),
+        "graders": _graders(experiment),
+        "settings": _settings(experiment),
+        "models": _by_run(experiment, "Models by role", "Role", lambda run: run.models),
+        "versions": _by_run(experiment, "Versions", "Package", lambda run: run.about.get("versions") or {}),
+        "hashes": _by_run(experiment, "Prompt hashes", "Prompt", lambda run: run.about.get("prompt_hashes") or {}),
+    }
+
+
+def _has_usage(experiment: Experiment, method: str) -> bool:
+    return any(run.usage for run in experiment.of(method))
+
+
+def _subtitle(experiment: Experiment) -> str:
+    seeds = {run.seed for run in experiment.runs}
+    parts = [
+        f"{plural(len(experiment.benchmarks), 'benchmark')}: {', '.join(experiment.benchmarks)}",
+        plural(len(experiment.methods), "method"),
+        plural(len(seeds), "seed"),
+        f"backbone {experiment.backbone}",
+    ]
+    return " · ".join(parts)
+
+
+def _embedded(drawing: Drawing) -> dict[str, Any]:
+    light, dark = drawing.png(LIGHT), drawing.png(DARK)
+    width, height = struct.unpack(">II", light[16:24])
+    return {
+        "title": drawing.title,
+        "alt": drawing.alt,
+        "light": _data_uri(light),
+        "dark": _data_uri(dark),
+        "width": width // 2,
+        "height": height // 2,
+    }
+
+
+def _data_uri(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+def _cut(text: str, most: int = 400) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    accepted = sum(c.outcome == "accepted" for c in run.candidates)
+    told = [f"{plural(len(run.candidates), 'candidate')}, {accepted} accepted"]
+    if run.score is not None:
+        told.append(f"official {number(run.score)}")
+    if run.problem:
+        told.append(f"incomplete: {run.problem}")
+    final = None
+    if run.result:
+        final = {
+            "solver": run.result.get("solver_skill") or "(empty)",
+            "generator": run.result.get("generator_skill") or "(empty)",
+        }
+    return {"name": run.name, "told": "; ".join(told), "candidates": run.candidates, "final": final}
+
+
+def _rubrics(run: Run) -> list[Table]:
+    """First rubric before, last rubric after the accepted generator candidates, per shown question."""
+    accepted = [c for c in run.candidates if c.skill == "generator" and c.outcome == "accepted" and c.rubrics]
+    if not accepted:
+        return []
+    first = {shown["question_id"]: shown.get("before", []) for shown in accepted[0].rubrics}
+    return [
+        Table(
+            caption=f"Question {printable(shown['question_id'])}",
+            columns=("", "Criteria"),
+            rows=(
+                ("Before", "\n".join(first.get(shown["question_id"], shown.get("before", [])))),
+                ("After", "\n".join(shown.get("after", []))),
+            ),
+        )
+        for shown in accepted[-1].rubrics
+    ]
+
+
+# --- provenance
+
+
+def _partitions_of(run: Run) -> Mapping[str, Sequence[str]]:
+    return run.about.get("partitions") or run.started.get("partitions") or {}
+
+
+def _partitions(experiment: Experiment) -> Table:
+    rows = []
+    for benchmark in experiment.benchmarks:
+        runs = [run for run in experiment.runs if run.benchmark == benchmark and _partitions_of(run)]
+        splits = [{name: tuple(members) for name, members in _partitions_of(run).items()} for run in runs]
+        sizes = [f"{len(splits[0].get(name, ())):,}" if splits else "–" for name in NAMES]
+        distinct = len({str(sorted(split.items())) for split in splits})
+        rows.append((benchmark, *sizes, "the same in all runs" if distinct == 1 else f"{distinct} different splits"))
+    columns = ("Benchmark", *(name.replace("_", " ") for name in NAMES), "Splits")
+    note = "Disjoint by id and by text. Solver gate is V_s, generator gate V_g; both select, so they report nothing."
+    return Table(caption="Partitions (number of questions)", columns=columns, rows=tuple(rows), note=note)
+
+
+def _ids(experiment: Experiment) -> list[tuple[str, Sequence[str]]]:
+    """Ids by benchmark and partition, of each distinct split once."""
+    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for run in experiment.runs:
+        for name, members in _partitions_of(run).items():
+            if members:
+                found.setdefault((run.benchmark, name, tuple(map(str, members))), []).append(run.name)
+    labels: list[tuple[str, Sequence[str]]] = []
+    for (benchmark, name, members), runs in found.items():
+        alone = sum(key[:2] == (benchmark, name) for key in found) == 1
+        where = "" if alone else f", in {', '.join(runs)}"
+        labels.append((f"{benchmark}, {name.replace('_', ' ')} ({len(members)}){where}", members))
+    return labels
+
+
+def _graders(experiment: Experiment) -> Table:
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for run in experiment.runs:
+        o = run.official
+        if o:
+            own = o.get("official_prompt")
+            key = (
+                run.benchmark,
+                str(o.get("grader", "–")),
+                str(o.get("mode", "–")),
+                "–" if own is None else "yes" if own else "no",
+                str(o.get("model") or "none"),
+                str(o.get("prompt_hash", "–"))[:16] or "–",
+                f"{o.get('n_graded', '–')} of {o.get('n_total', '–')}",
+            )
+            grouped.setdefault(key, []).append(run.name)
+    rows = tuple((*key, str(len(names))) for key, names in grouped.items())
+    return Table(
+        caption="Official graders",
+        columns=("Benchmark", "Grader", "Mode", "Official prompt", "Model", "Prompt hash", "Graded", "Runs"),
+        rows=rows,
+        note="" if rows else "No run has been evaluated by an official grader.",
+    )
+
+
+def _settings(experiment: Experiment) -> Table:
+    def settings(run: Run) -> Mapping[str, Any]:
+        return run.about.get("settings") or run.started.get("settings") or {}
+
+    return _by_run(experiment, "Settings", "Setting", settings)
+
+
+def _by_run(experiment: Experiment, caption: str, header: str, values_of: Any) -> Table:
+    """Names and values; a value that differs between runs is listed with the methods that have it."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for run in experiment.runs:
+        for name, value in values_of(run).items():
+            values.setdefault(name, {}).setdefault(_plain(value), []).append(run.method)
+    rows = []
+    for name, by_value in values.items():
+        if len(by_value) == 1:
+            rows.append((name, next(iter(by_value))))
+        else:
+            rows.append((name, "; ".join(f"{v} ({', '.join(dict.fromkeys(m))})" for v, m in by_value.items())))
+    return Table(caption=caption, columns=(header, "Value"), rows=tuple(rows))
+
+
+def _plain(value: Any) -> str:
+    return (
+        {True: "yes", False: "no", None: "–"}.get(value, str(value)) if isinstance(value, bool | None) else str(value)
+    )
