@@ -8,8 +8,10 @@ from typing import Any
 from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.world import read_response, read_skill
 
-_ITEM = re.compile(r"^\s*(c\d+)\s*[.):]?\s*(?:\([\d.]+ points?\)\s*)?(.*)$")
+_ITEM = re.compile(r"^\s*(c\d{1,2})\b\s*[.):]?\s*(?:\([\d.]+ points?\)\s*)?(.*)$")
 _WORD = re.compile(r"[a-z']{4,}|[\u4e00-\u9fff]")
+MAX_VERDICTS = 24
+"""Longest list of verdicts that the judge's schema allows."""
 OVERLAP_MET = 0.6
 """Share of a criterion's words found in the answer at which a criterion outside the world counts as met."""
 
@@ -58,7 +60,7 @@ def judge_rubric(response: str, criteria: str, p: WorldParameters, rng: Random) 
 
 
 def rubric_items(text: str) -> list[tuple[str, str]]:
-    """``(id, text)`` of a numbered rubric; a line without an id continues the item before it."""
+    """``(id, text)`` of a numbered rubric, each id once; a line without an id continues the item before it."""
     items: list[tuple[str, str]] = []
     for line in text.split("\n"):
         match = _ITEM.match(line)
@@ -66,7 +68,10 @@ def rubric_items(text: str) -> list[tuple[str, str]]:
             items.append((match.group(1), match.group(2)))
         elif items and line.strip():
             items[-1] = (items[-1][0], f"{items[-1][1]}\n{line}")
-    return items or [(f"c{i}", line) for i, line in enumerate(filter(str.strip, text.split("\n")), start=1)]
+    if not items:
+        lines = [line for line in text.split("\n") if line.strip()] or ["(no criterion)"]
+        items = [(f"c{i}", line) for i, line in enumerate(lines, start=1)]
+    return list(dict(reversed(items)).items())[::-1][:MAX_VERDICTS]
 
 
 def same_requirement(left: str, right: str, p: WorldParameters, rng: Random) -> bool:
