@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,7 +26,7 @@ def canonical(text: str) -> str:
     """
     clean = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     clean = clean.encode("utf-8", "replace").decode("utf-8")
-    return inspect.cleandoc("\n".join(line.rstrip() for line in clean.split("\n"))).strip()
+    return inspect.cleandoc("\n".join(line.rstrip() for line in clean.split("\n")).strip()).strip()
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,9 @@ def _apply(text: str, edit: Edit) -> tuple[str, EditReport]:
         return text, EditReport(edit=edit, status="skipped", reason="target not found")
     if edit.op == "replace":
         return text.replace(target, content, 1), EditReport(edit=edit, status="applied")
-    without = text.replace(target, "", 1)
-    return re.sub(r"\n{2,}", "\n", without), EditReport(edit=edit, status="applied")
+    head, _, tail = text.partition(target)
+    whole_lines = head.endswith("\n") and tail[:1] in ("", "\n")
+    return (head[:-1] if whole_lines else head) + tail, EditReport(edit=edit, status="applied")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from decoevo_dspy.result import CoEvolutionResult
 from decoevo_dspy.role_lms import RoleLMs
 from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.events import Callback
+from decoevo_dspy.running.executor import checked_threads
 from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Item
@@ -136,7 +137,7 @@ class CoEvolution(Teleprompter):
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ConfigurationError(f"seed = {seed!r}: give a whole number")
         self.role_lms = role_lms or RoleLMs()
-        self.num_threads, self.budget, self.seed = num_threads, budget or Budget(), seed
+        self.num_threads, self.budget, self.seed = checked_threads(num_threads), budget or Budget(), seed
         self.log_dir, self.resume = Path(log_dir) if log_dir is not None else None, resume
         self.callbacks = list(callbacks or ())
         self.skill_target, self.response_field = skill_target, response_field

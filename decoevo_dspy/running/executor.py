@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from decoevo_dspy.errors import ConfigurationError
 
@@ -17,13 +17,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def checked_threads(value: Any) -> int:
+    """``value`` as a thread count.
+
+    Raises:
+        ConfigurationError: unless it is a whole number from 1 to 256.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 256:
+        raise ConfigurationError(f"num_threads = {value!r}: give a whole number from 1 to 256")
+    return value
+
+
 class Executor:
     """Order-preserving parallel map with ``num_threads`` (1…256) concurrent calls; 1 runs everything in line."""
 
     def __init__(self, num_threads: int) -> None:
-        if isinstance(num_threads, bool) or not 1 <= num_threads <= 256:
-            raise ConfigurationError(f"num_threads = {num_threads!r}: give a whole number from 1 to 256")
-        self.num_threads = num_threads
+        self.num_threads = checked_threads(num_threads)
         self._slots = threading.Semaphore(num_threads)
         self.cancelled = threading.Event()
 
