@@ -189,6 +189,15 @@ class Config(Table):
         """A copy with other ``[optimizer]`` keys."""
         return self.model_copy(update={"optimizer": self.optimizer.model_copy(update=optimizer)})
 
+    def with_benchmark(self, benchmark: str) -> "Config":
+        """A copy for another benchmark, with the rows that the config names.
+
+        Raises:
+            ConfigurationError: when those cannot be used for it.
+        """
+        values = self.model_dump(exclude_unset=True)
+        return make_config({**values, "data": {**values["data"], "benchmark": benchmark}}, file=self.file)
+
 
 def load_config(path: str | Path) -> Config:
     """Read and check a config file.

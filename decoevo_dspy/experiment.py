@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -134,7 +134,7 @@ def _evaluate(
                 response_field=table.response_field,
             )
             official = evaluation.to_dict()
-            log.note("official", by="optimize", official=official)
+            log.note("official", by="optimize", **official)
             finished = {**result, "official": official}
             write_json(folder.path / "result.json", finished)
     return finished

@@ -1,0 +1,8 @@
+"""``python -m decoevo_dspy``."""
+
+import sys
+
+from decoevo_dspy.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
