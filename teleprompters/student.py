@@ -219,7 +219,8 @@ def question_of(example: dspy.Example, index: int) -> Question:
         raise ConfigurationError(
             f"example {index}: no inputs are marked; use dspy.Example(...).with_inputs(...)"
         ) from error
-    id, stratum = str(example.get("id", "") or ""), str(example.get("stratum", "") or "")
+    given, stratum = example.get("id"), str(example.get("stratum", "") or "")
+    id = "" if given is None else str(given)
     turns: list[Turn] = []
     for value in inputs.values():
         if isinstance(value, dspy.History):
