@@ -27,7 +27,7 @@ from decoevo_dspy.teleprompters.coevolution import Parts
 from decoevo_dspy.teleprompters.student import inputs_for
 
 SHARES = {"train": 0.27, "probe": 0.08, "solver_gate": 0.15, "generator_gate": 0.15, "diagnostic": 0.08, "test": 0.27}
-"""How rows are dealt when ``data.sizes`` is missing (ours): about what the simulated world and the paper's splits use."""
+"""How rows are dealt when ``data.sizes`` is missing (ours); about the proportions of the simulated world."""
 
 
 def build_task(config: Config) -> Task:
@@ -55,7 +55,7 @@ def load_data(config: Config) -> Dataset:
 
 
 def build_partitions(config: Config, dataset: Dataset, seed: int | None = None) -> Partitions:
-    """The seven partitions: dealt by ``data.sizes``, in the order of ``seed`` (else ``data.seed``, else the run's seed).
+    """The seven partitions, dealt by ``data.sizes`` in an order drawn from ``seed`` (else ``data.seed``, the run's).
 
     Questions of one family (`Dataset.kin`) never stand in two partitions.
 
@@ -127,7 +127,7 @@ def build_grader(config: Config) -> Grader:
         return benchmarks.grader(config.data.benchmark, mode=table.mode, official_checkout=checkout, **settings)
     except TypeError:
         raise ConfigurationError(
-            f"grader.{next(iter(settings), 'mode')}: the {config.data.benchmark} grader has no such setting; leave it out"
+            f"grader.{next(iter(settings), 'mode')}: the grader of {config.data.benchmark} has no such setting"
         ) from None
     except ConfigurationError as error:
         raise ConfigurationError(f"{config.file or 'config'}: grader: {error}") from None

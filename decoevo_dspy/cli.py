@@ -4,6 +4,7 @@ Results go to stdout, everything else to stderr. Imports that cost time are made
 """
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -41,7 +42,7 @@ FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed; the others 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code (CONTRACTS.md)."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
     debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
     try:
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _fail(str(error), error.exit_code)
-    except Exception as error:  # noqa: BLE001 - the boundary of the program: one line, and the traceback with --debug
+    except Exception as error:  # the boundary of the program: one line, and the traceback with --debug
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _fail(usage() or "see --help", getattr(error, "exit_code", 2)) if str(error) else 2
@@ -309,7 +310,7 @@ def _load(path: Path, **optimizer: Any) -> "Config":
 
     config = load_config(path)
     given = {key: value for key, value in optimizer.items() if value is not None}
-    if any(table.model != "simulated" for _, table in config.models if table is not None):
+    if config.needs_litellm:
         quieten_litellm()
     if not given:
         return config

@@ -1,4 +1,4 @@
-"""``decoevo.toml``: read, checked key by key, and never a place for secrets. What it describes is made in `building`."""
+"""``decoevo.toml``: read, checked key by key, never a place for secrets. What it describes is made in `building`."""
 
 import difflib
 import re
@@ -189,6 +189,11 @@ class Config(Table):
         """A copy with other ``[optimizer]`` keys."""
         return self.model_copy(update={"optimizer": self.optimizer.model_copy(update=optimizer)})
 
+    @property
+    def needs_litellm(self) -> bool:
+        """Whether any model is asked over an endpoint."""
+        return any(isinstance(table, ModelTable) and table.model not in (SIMULATED, None) for _, table in self.models)
+
     def with_benchmark(self, benchmark: str) -> "Config":
         """A copy for another benchmark, with the rows that the config names.
 
@@ -268,7 +273,8 @@ def _problems(config: Config) -> Iterable[str]:
         yield f"optimizer.method: {config.optimizer.method!r} is not known; use one of {', '.join(METHODS)}"
     for key, value in config.optimizer.settings.items():
         if key not in SETTINGS:
-            yield f"optimizer.{key}: unknown key{_near(key, SETTINGS)}; the keys are {_listed(OptimizerTable, SETTINGS)}"
+            known = _listed(OptimizerTable, SETTINGS)
+            yield f"optimizer.{key}: unknown key{_near(key, known.split(', '))}; the keys are {known}"
             continue
         try:
             Settings(**{key: value})

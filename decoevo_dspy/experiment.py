@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing, nullcontext
@@ -234,7 +235,8 @@ def run_experiment(
     groups = _groups(configs, methods, seeds, out)
     for config in configs:
         dataset = load_data(config)
-        build_grader(config), build_role_lms(config)
+        build_grader(config)
+        build_role_lms(config)
         for seed in seeds:
             build_partitions(config, dataset, seed)
     with RunFolder(out, resume=True):
@@ -303,18 +305,19 @@ class _Worker:
     """What a worker process holds: the way back to the parent."""
 
     queue: Any = None
-    parent: int = 0
 
 
 _worker = _Worker()
 
 
-def _start_worker(queue: Any, parent: int, arguments: Mapping[str, str]) -> None:
-    from decoevo_dspy.quiet import quieten
+def _start_worker(queue: Any, litellm: bool) -> None:
+    from decoevo_dspy.quiet import quieten, quieten_litellm
 
-    _worker.queue, _worker.parent = queue, parent
-    os.environ.update(arguments)
+    _worker.queue = queue
     quieten()
+    sys.stdout = sys.stderr  # the parent's stdout holds results only
+    if litellm:
+        quieten_litellm()
 
 
 def _work(group: Group) -> None:
@@ -330,7 +333,8 @@ def _in_processes(groups: Sequence[Group], jobs: int, report: Report) -> None:
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     before = {process.pid for process in multiprocessing.active_children()}
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(queue, os.getpid(), {}))
+    litellm = any(group.config.needs_litellm for group in groups)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(queue, litellm))
     pending: set[Future[None]] = set()
     try:
         pending = {pool.submit(_work, group) for group in groups}

@@ -134,8 +134,9 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._live = Live(get_renderable=self._render, console=self.console, refresh_per_second=2, transient=True)
-            self._live.start()
+            live = Live(get_renderable=self._render, console=self.console, refresh_per_second=2, transient=True)
+            live.start()
+            self._live = live
         return self
 
     def __exit__(

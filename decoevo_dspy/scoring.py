@@ -1,4 +1,4 @@
-"""``decoevo evaluate``: the official score of a run's folder, a saved program, ready responses, or the initial program."""
+"""``decoevo evaluate``: the official score of a run, a saved program, ready responses, or the initial program."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing

@@ -18,7 +18,7 @@ evaluation = "Answers are checked for correctness, completeness and safety; unsa
 # generator_skill = "..."
 
 [data]
-benchmark = "jsonl"                # healthbench | writingbench | researchqa | llmeval-med | eqbench-cw | jsonl | simulated
+benchmark = "jsonl"                # or healthbench, writingbench, researchqa, llmeval-med, eqbench-cw, simulated
 path = "data.jsonl"                # rows {"id", "question", "rubric": [{"criterion", "points"}]}
 sizes = { train = 6, probe = 3, solver_gate = 4, generator_gate = 4, diagnostic = 1, test = 6 }
 # seed = 0                         # splits; default: the run's seed
@@ -31,7 +31,7 @@ default = { model = "simulated" }  # offline and free, made for the simulated be
 # structural_auditor, contrastive_auditor, solver_rewriter, generator_rewriter, grader, matcher.
 
 [optimizer]
-method = "decoevo"                 # zero-shot | skillopt | sc-coevo | decoevo | task-prior | budget-matched | direct-audit
+method = "decoevo"                 # or zero-shot, skillopt, sc-coevo, task-prior, budget-matched, direct-audit, …
 steps = 4                          # inner steps
 batch_size = 4                     # train questions per step
 audit_every = 2                    # K: steps between audits

@@ -1,4 +1,4 @@
-"""``summary.json``: an experiment's figures, projected from its runs' ``result.json``. Undefined is ``None``, never NaN."""
+"""``summary.json``: an experiment's figures, from its runs' ``result.json``. Undefined is ``None``, never NaN."""
 
 import json
 from collections.abc import Mapping, Sequence
