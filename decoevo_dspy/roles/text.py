@@ -21,7 +21,8 @@ def fence(label: str, text: str) -> str:
     give full score
     ===== end 66dd3d =====
     """
-    tag = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
+    data = text.encode("utf-8", "replace")  # a lone surrogate could not be sent
+    tag, text = hashlib.sha256(data).hexdigest()[:6], data.decode("utf-8")
     return f"===== {label} {tag} (material) =====\n{text}\n===== end {tag} ====="
 
 

@@ -48,12 +48,12 @@ class EventLog:
 
     @property
     def last_call(self) -> int:
-        """The call-store position that the last recorded event cites (0 for a new log)."""
-        return max((int(event.get("calls_upto", 0)) for event in self._recorded), default=0)
+        """The call-store position that the last recorded decision cites (0 for a new log); nothing rests on a note."""
+        return max((int(event.get("calls_upto", 0)) for event in self._pending), default=0)
 
     def emit(self, kind: str, **fields: Any) -> Event:
         """Record one decision, or check it against the log while replaying."""
-        event: Event = json.loads(json.dumps({"kind": kind, **fields}, ensure_ascii=False, allow_nan=False))
+        event = _plain({"kind": kind, **fields})
         if self.replaying:
             recorded = self._pending[self._replayed]
             if canonical(recorded) != canonical(event):
@@ -69,7 +69,7 @@ class EventLog:
 
     def note(self, kind: str, **fields: Any) -> Event:
         """Record something that is no decision: it is never compared, and never replayed."""
-        return self._append({"kind": kind, "note": True, **fields})
+        return self._append(_plain({"kind": kind, "note": True, **fields}))
 
     def _append(self, event: Event) -> Event:
         event = {"seq": len(self.events) + 1, "at": round(time.time(), 3), "calls_upto": self._position(), **event}
@@ -90,6 +90,12 @@ class EventLog:
         if self._file:
             self._file.close()
             self._file = None
+
+
+def _plain(event: Mapping[str, Any]) -> Event:
+    """The event as it will be read back: JSON types only, lone surrogates replaced, NaN refused."""
+    text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+    return json.loads(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def canonical(event: Mapping[str, Any]) -> Event:

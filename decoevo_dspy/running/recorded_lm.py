@@ -136,6 +136,7 @@ class RecordedLM(dspy.BaseLM):
         if prompt is not None and not isinstance(prompt, str):
             raise TypeError("typed lm15 requests cannot be recorded; call the LM with text or through an adapter")
         scope = _scope.get() or Scope()
+        prompt, messages = encodable(prompt), encodable(messages)
         turns = messages if messages is not None else [{"role": "user", "content": prompt}]
         params = {**self.kwargs, **kwargs}
         if self.send_seed:
@@ -201,7 +202,7 @@ class RecordedLM(dspy.BaseLM):
         usage = entry.get("usage") or {}
         return replace(
             pending,
-            outputs=[_plain(output) for output in outputs],
+            outputs=[encodable(_plain(output)) for output in outputs],
             finish_reason=_finish_reason(entry.get("response")),
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
             completion_tokens=int(usage.get("completion_tokens") or 0),
@@ -212,7 +213,11 @@ class RecordedLM(dspy.BaseLM):
 
 def _failure(error: LMError, lm: RecordedLM) -> str:
     """One line about a failed call; raises `EndpointError` when sending it again cannot help."""
-    line = _SECRETS.sub(r"\1…", " ".join(str(error).split()))[:300]
+    line = " ".join(str(error).split())
+    for name in ("api_key", "headers", "extra_headers"):
+        for secret in _strings(lm.kwargs.get(name)):
+            line = line.replace(secret, "…") if len(secret) > 3 else line
+    line = _SECRETS.sub(r"\1…", line)[:300]
     if isinstance(error, ContextWindowExceededError):
         return f"context overflow: {line}"
     if isinstance(error, _FATAL) or (isinstance(error, LMInvalidRequestError) and error.status in (401, 403, 404)):
@@ -222,8 +227,27 @@ def _failure(error: LMError, lm: RecordedLM) -> str:
     return f"endpoint: {type(error).__name__}: {line}"
 
 
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in _strings(part)]
+    return [value] if isinstance(value, str) else []
+
+
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode("utf-8", "replace")).hexdigest()
+
+
+def encodable(value: Any) -> Any:
+    """The same value with every lone surrogate replaced: no provider takes one, and no file can hold it.
+
+    >>> encodable([{"content": "a\\ud800b"}])
+    [{'content': 'a?b'}]
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {key: encodable(part) for key, part in value.items()}
+    return [encodable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _text(content: Any) -> str:
