@@ -31,6 +31,7 @@ from simulated_setup import (
     load_simulated,
     missing_requirements,
     naming,
+    result_of,
     simulated_task,
     spread,
     table,
@@ -51,6 +52,8 @@ from decoevo_dspy.teleprompters.coevolution import Parts
 
 COMMENT = "<!-- second sample -->"
 OUTER = 1
+MAIN = (40, 4)
+"""|V_g| and L of the table that the default is chosen from."""
 Z = 1.645
 MOST_FALSE = 0.10
 VIEWS = {"both": ("structural", "contrastive"), "contrastive": ("contrastive",), "structural": ("structural",)}
@@ -79,7 +82,7 @@ def solver_after(pool_seed: int, steps: int) -> str:
     program = optimiser.optimise(
         build_student(), Parts(**{name: items(getattr(parts, name), name) for name in Parts.__dataclass_fields__})
     )
-    return program.detailed_results.solver_skill.text  # pyright: ignore[reportAttributeAccessIssue]
+    return result_of(program).solver_skill.text
 
 
 def decide(work: Work) -> list[dict[str, Any]]:
@@ -266,7 +269,7 @@ def show(report: Mapping[str, Any]) -> None:
                 (
                     name,
                     *(f"{r[key]:.2f}" for key in ("undecided", "no_rise", "fell", "fell_alone", "tolerant")),
-                    *(f"{d[k]:+.3f} / {e[k]:.3f}" for k in ("structural", "contrastive")),
+                    *(_pair(d[k], e[k]) for k in ("structural", "contrastive")),
                 )
             )
         header = (
@@ -329,12 +332,23 @@ def show(report: Mapping[str, Any]) -> None:
         print("default: no combination has A/A ≤ 0.10")
 
 
+def _pair(delta: float | None, error: float | None) -> str:
+    return f"{'–' if delta is None else f'{delta:+.3f}'} / {'–' if error is None else f'{error:.3f}'}"
+
+
 def run(
-    *, decisions: int, sweep: int, sizes: Sequence[int], rollouts: Sequence[int], pool: int, steps: int, jobs: int
+    *,
+    decisions: int,
+    sweep: int,
+    sizes: Sequence[int],
+    rollouts: Sequence[int],
+    pool: int,
+    steps: int,
+    jobs: int = 1,
+    main: tuple[int, int] = MAIN,
 ) -> dict[str, Any]:
-    """All decisions; the first ``sweep`` of them also in the other cells."""
+    """All decisions in the main cell (|V_g|, L); the first ``sweep`` of them also in the other cells."""
     started = time.monotonic()
-    main = (40, 4)
     others = [(size, main[1]) for size in sizes if size != main[0]]
     others += [(main[0], count) for count in rollouts if count != main[1]]
     solvers = [solver_after(seed, steps) for seed in range(min(pool, decisions))]
@@ -348,8 +362,7 @@ def run(
         )
         for seed in range(decisions)
     ]
-    # the long ones last: the main table's decisions come first when the run is watched
-    found = spread(decide, work, jobs, lambda n: _progress(n, len(work), started))
+    found = spread(decide, work, jobs, lambda n, _: _progress(n, len(work), started))
     rows = [row for decision in found for row in decision]
     rates = tally(rows)
     incumbent = Skill(GENERATOR_SKILL)

@@ -3,18 +3,17 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import dspy
 from scipy import stats as untyped  # pyright: ignore[reportMissingTypeStubs]
 
-from decoevo_dspy import RoleLMs, Skill, simulated_lm
-from decoevo_dspy.benchmarks.base import Dataset
+from decoevo_dspy import CoEvolutionResult, RoleLMs, Skill, simulated_lm
 from decoevo_dspy.building import build_student
-from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.rubric import Outcome, Rubric
 from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.store import CallStore
@@ -45,6 +44,11 @@ def items(questions: Iterable[Question], partition: str) -> list[Item]:
     return [Item(question=q, inputs=inputs_for(q, student), partition=partition) for q in questions]
 
 
+def result_of(program: dspy.Module) -> CoEvolutionResult:
+    """What an optimiser attached to the program that it returned."""
+    return cast(Any, program).detailed_results
+
+
 @dataclass(kw_only=True)
 class Sharing(Workbench):
     """A workbench that also remembers verdicts, so that several rules can be applied to the same records."""
@@ -61,8 +65,10 @@ class Sharing(Workbench):
         return self.verdicts[key]
 
 
-def workbench(seed: int, settings: Settings, parameters: WorldParameters | None = None) -> Sharing:
-    """A workbench of its own run, with roles on the simulated backbone and calls kept in memory."""
+def workbench(
+    seed: int, settings: Settings, parameters: WorldParameters | None = None, store: CallStore | None = None
+) -> Sharing:
+    """A workbench of its own run, with roles on the simulated backbone; without a store, calls are kept in memory."""
     session = Session.open(
         run=f"benchmark-seed{seed}",
         seed=seed,
@@ -70,7 +76,7 @@ def workbench(seed: int, settings: Settings, parameters: WorldParameters | None 
         num_threads=1,
         budget=Budget(),
         folder=None,
-        store=CallStore(None),
+        store=store or CallStore(None),
         callbacks=(),
     )
     student = session.student(build_student(), settings, skill_target=None, response_field=None)
@@ -112,18 +118,19 @@ def wilson(hits: int, n: int) -> list[float]:
     return [round(float(interval.low), 4), round(float(interval.high), 4)]
 
 
-def spread(fn: Callable[[T], R], work: Sequence[T], jobs: int, done: Callable[[int], None] = lambda _: None) -> list[R]:
-    """``fn`` of every piece of work, in order, in ``jobs`` processes; 1 stays in this one."""
+def spread(
+    fn: Callable[[T], R], work: Sequence[T], jobs: int, done: Callable[[int, R], None] = lambda count, result: None
+) -> list[R]:
+    """``fn`` of every piece of work, in order, in ``jobs`` processes; 1 stays in this one.
+
+    ``done(count, result)`` is told of each result, in order.
+    """
+    pool = ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) if jobs > 1 else None
     results: list[R] = []
-    if jobs == 1:
-        for piece in work:
-            results.append(fn(piece))
-            done(len(results))
-        return results
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(fn, work):
+    with pool or nullcontext():
+        for result in (pool.map if pool else map)(fn, work):
             results.append(result)
-            done(len(results))
+            done(len(results), result)
     return results
 
 
@@ -140,7 +147,10 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> N
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     print(f"\n{title} [{LABEL}]")
     for index, row in enumerate(cells):
-        line = [cell.ljust(w) if not column else cell.rjust(w) for column, (cell, w) in enumerate(zip(row, widths))]
+        line = [
+            cell.ljust(w) if not column else cell.rjust(w)
+            for column, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  ".join(line).rstrip())
         if not index:
             print("  ".join("-" * w for w in widths))
@@ -148,14 +158,12 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> N
 
 __all__ = [
     "LABEL",
-    "Dataset",
-    "NoReply",
-    "dspy",
     "items",
     "lms",
     "load_simulated",
     "missing_requirements",
     "naming",
+    "result_of",
     "simulated_task",
     "spread",
     "table",
