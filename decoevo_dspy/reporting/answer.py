@@ -138,7 +138,7 @@ def _was(names: list[str]) -> str:
 
 def _explanation(experiment: Experiment, control: str, title: str, what: str, lead: Contrast) -> Explanation:
     gain, state = contrast(experiment, control, "skillopt"), _state(lead)
-    verdict = f"DecoEvo − {control}: {figures(lead)}."
+    verdict = f"{lead.reason}." if state == "not measured" else f"DecoEvo − {control}: {figures(lead)}."
     if gain.mean is not None:
         verdict += f" {control} − SkillOpt: {figures(gain)}."
         whole = contrast(experiment, "decoevo", "skillopt")

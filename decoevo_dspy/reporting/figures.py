@@ -6,9 +6,10 @@ Colours are Okabe and Ito's, which stay apart for colour-blind eyes; line style 
 import io
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from matplotlib import rc_context
@@ -59,10 +60,16 @@ class Drawing:
     title: str
     alt: str
     draw: Callable[[Theme], Figure]
+    _drawn: dict[Theme, bytes] = field(default_factory=dict[Theme, bytes], repr=False, compare=False)
 
     def png(self, theme: Theme = LIGHT) -> bytes:
-        """The figure as PNG, without any date in it."""
-        style: dict[str, Any] = {
+        """The figure as PNG, without any date in it; drawn once per theme."""
+        if theme not in self._drawn:
+            self._drawn[theme] = self._render(theme)
+        return self._drawn[theme]
+
+    def _render(self, theme: Theme) -> bytes:
+        style: dict[Any, Any] = {
             "font.family": "sans-serif",
             "font.size": 10,
             "text.parse_math": False,
@@ -93,13 +100,17 @@ def drawings(experiment: Experiment) -> list[Drawing]:
 
 def write_figures(out_dir: Path, dirs: Sequence[Path] | None = None) -> list[Path]:
     """Write ``figures/*.png`` below ``out_dir``, of the experiment in it or of the folders in ``dirs``."""
-    experiments = load_experiments(dirs or [Path(out_dir)])
-    folder = Path(out_dir) / "figures"
+    return save([drawings(experiment) for experiment in load_experiments(dirs or [Path(out_dir)])], Path(out_dir))
+
+
+def save(by_experiment: Sequence[Sequence[Drawing]], out_dir: Path) -> list[Path]:
+    """Write drawings below ``out_dir``; names carry the experiment's number when there are several."""
+    folder = out_dir / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for number, experiment in enumerate(experiments, start=1):
-        prefix = f"{number}-" if len(experiments) > 1 else ""
-        for drawing in drawings(experiment):
+    for number, drawn in enumerate(by_experiment, start=1):
+        prefix = f"{number}-" if len(by_experiment) > 1 else ""
+        for drawing in drawn:
             path = folder / f"{prefix}{drawing.name}.png"
             path.write_bytes(drawing.png())
             written.append(path)
@@ -136,6 +147,7 @@ def _draw_dynamics(
     lines = -(-len(methods) // columns)
     figure = Figure(figsize=(1.2 + 2.35 * columns if columns > 2 else 7.2, 0.9 + 2.1 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    usual = median(max(map(last_step, experiment.of(method))) for method in methods)
     for position, axis in enumerate(axes.flat):
         if position >= len(methods):
             axis.set_visible(False)
@@ -143,6 +155,7 @@ def _draw_dynamics(
         method = methods[position]
         runs = [run for run in experiment.of(method) if points_of(run)]
         ends = [max(last_step(run), points_of(run)[-1].step) for run in runs]
+        axis.set_xlim(-0.4, max([*ends, usual]) + 0.4)
         paths = [carried_forward(points_of(run), end) for run, end in zip(runs, ends, strict=True)]
         _band(axis, [[p.proxy for p in path] for path in paths], theme.proxy, "--", "own proxy")
         _band(axis, [[p.official for p in path] for path in paths], theme.official, "-", "official")
@@ -172,7 +185,9 @@ def _band(axis: Any, paths: Sequence[Sequence[float | None]], colour: str, style
     if not any(known):
         return
     nan = float("nan")
-    axis.plot(steps, [fsum(v) / len(v) if v else nan for v in known], style, color=colour, linewidth=1.8, label=label)
+    means = [fsum(v) / len(v) if v else nan for v in known]
+    alone = "o" if len(means) == 1 else ""
+    axis.plot(steps, means, style, marker=alone, markersize=5, color=colour, linewidth=1.8, label=label)
     low, high = [min(v, default=nan) for v in known], [max(v, default=nan) for v in known]
     axis.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
 
@@ -189,13 +204,15 @@ def _scores(experiment: Experiment) -> Drawing | None:
         return None
 
     def draw(theme: Theme) -> Figure:
-        figure = Figure(figsize=(max(7.2, 2.2 + 2.4 * len(panels)), 1.3 + 0.34 * len(methods)), layout="constrained")
+        figure = Figure(figsize=(max(7.2, 2.2 + 2.4 * len(panels)), 1.3 + 0.38 * len(methods)), layout="constrained")
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, panel in zip(axes, panels, strict=True):
             for row, method in enumerate(methods):
                 values = [s for s in scores(experiment, method, panel).values() if s is not None]
                 colour = theme.mark if method == "decoevo" else theme.official
-                axis.plot(values, [row] * len(values), "o", color=colour, alpha=0.4, markersize=4, markeredgewidth=0)
+                axis.plot(
+                    values, [row + 0.24] * len(values), "o", color=colour, alpha=0.6, markersize=4, markeredgewidth=0
+                )
                 moments = mean_sd(experiment, method, panel)
                 if moments.mean is not None:
                     interval = paired_difference(values, [0.0] * len(values)).interval

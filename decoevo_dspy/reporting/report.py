@@ -13,7 +13,7 @@ from markupsafe import Markup
 from decoevo_dspy.partition import NAMES
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import QUESTION, answer
-from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings
+from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings, save
 from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments, printable
 from decoevo_dspy.reporting.show import evidence_line, levels_line
 from decoevo_dspy.reporting.tables import Table
@@ -34,19 +34,25 @@ STATES = {
 
 
 def write_report(dirs: Sequence[Path], out: Path) -> Path:
-    """Write the page on experiment folders and run folders. ``out`` is a folder (``report.html`` in it) or a file.
+    """Write the page on experiment folders and run folders, and beside it ``tables.csv`` and ``figures/*.png``.
+
+    ``out`` is a folder (for ``report.html`` in it) or the page's file.
 
     Raises:
         DataError: when a folder holds no run, or a file in it is damaged.
     """
     out = Path(out)
     path = out if out.suffix in (".html", ".htm") else out / "report.html"
-    write_atomic(path, html(load_experiments(dirs)))
+    experiments = load_experiments(dirs)
+    drawn = [drawings(experiment) for experiment in experiments]
+    write_atomic(path, html(experiments, drawn))
+    tables.write_tables(dirs, path.parent)
+    save(drawn, path.parent)
     return path
 
 
-def html(experiments: Sequence[Experiment]) -> str:
-    """The page as text."""
+def html(experiments: Sequence[Experiment], drawn: Sequence[Sequence[Drawing]]) -> str:
+    """The page as text; ``drawn`` holds each experiment's figures."""
     environment = Environment(autoescape=True, trim_blocks=False, keep_trailing_newline=True)
     environment.filters |= {
         "clean": printable,
@@ -58,7 +64,10 @@ def html(experiments: Sequence[Experiment]) -> str:
     here = resources.files("decoevo_dspy.reporting")
     template = environment.from_string((here / "report.j2.html").read_text("utf-8"))
     several = len(experiments) > 1
-    chapters = [_chapter(e, f"e{i}-" if several else "") for i, e in enumerate(experiments, start=1)]
+    chapters = [
+        _chapter(experiment, figures, f"e{number}-" if several else "")
+        for number, (experiment, figures) in enumerate(zip(experiments, drawn, strict=True), start=1)
+    ]
     compared = any(chapter["comparative"] for chapter in chapters)
     page = template.render(
         title="Decoupled co-evolution: experiment report" if compared else "Optimisation report",
@@ -71,8 +80,8 @@ def html(experiments: Sequence[Experiment]) -> str:
     return page.lstrip()
 
 
-def _chapter(experiment: Experiment, prefix: str) -> dict[str, Any]:
-    comparative = len(experiment.methods) > 1
+def _chapter(experiment: Experiment, drawn: Sequence[Drawing], prefix: str) -> dict[str, Any]:
+    comparative, found = len(experiment.methods) > 1, answer(experiment)
     problems = experiment.problems
     contents = [
         ("answer", "Answer"),
@@ -93,7 +102,9 @@ def _chapter(experiment: Experiment, prefix: str) -> dict[str, Any]:
         "comparative": comparative,
         "contents": [entry for entry in contents if entry],
         "question": QUESTION if comparative else "What did this optimisation do?",
-        "answer": answer(experiment),
+        "answer": found,
+        "headline": found.headline if comparative else _what_happened(experiment),
+        "conclusion": found.conclusion if comparative else "",
         "states": STATES,
         "problems": problems,
         "main": tables.main_table(experiment),
@@ -103,7 +114,7 @@ def _chapter(experiment: Experiment, prefix: str) -> dict[str, Any]:
         "gap": tables.gap_table(experiment),
         "cost": tables.cost_table(experiment),
         "roles": [tables.role_table(experiment, m) for m in experiment.methods if _has_usage(experiment, m)],
-        "drawings": {drawing.name: _embedded(drawing) for drawing in drawings(experiment)},
+        "drawings": {drawing.name: _embedded(drawing) for drawing in drawn},
         "runs": [_run(run) for run in experiment.runs],
         "rubrics": [(run.name, found) for run in experiment.runs if (found := _rubrics(run))],
         "partitions": _partitions(experiment),
@@ -114,6 +125,11 @@ def _chapter(experiment: Experiment, prefix: str) -> dict[str, Any]:
         "versions": _by_run(experiment, "Versions", "Package", lambda run: run.about.get("versions") or {}),
         "hashes": _by_run(experiment, "Prompt hashes", "Prompt", lambda run: run.about.get("prompt_hashes") or {}),
     }
+
+
+def _what_happened(experiment: Experiment) -> str:
+    """One sentence per run of an experiment with a single method."""
+    return " ".join(f"{run.name}: {_told(run)}." for run in experiment.runs)
 
 
 def _has_usage(experiment: Experiment, method: str) -> bool:
@@ -153,20 +169,27 @@ def _cut(text: str, most: int = 400) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def _run(run: Run) -> dict[str, Any]:
-    accepted = sum(c.outcome == "accepted" for c in run.candidates)
-    told = [f"{plural(len(run.candidates), 'candidate')}, {accepted} accepted"]
+def _told(run: Run) -> str:
+    told = []
+    for skill in ("solver", "generator"):
+        outcomes = [c.outcome for c in run.candidates if c.skill == skill]
+        if outcomes:
+            told.append(f"{outcomes.count('accepted')} of {plural(len(outcomes), f'{skill} candidate')} accepted")
     if run.score is not None:
-        told.append(f"official {number(run.score)}")
+        told.append(f"official score {number(run.score)} of 100")
     if run.problem:
         told.append(f"incomplete: {run.problem}")
+    return "; ".join(told) or "no candidate"
+
+
+def _run(run: Run) -> dict[str, Any]:
     final = None
     if run.result:
         final = {
             "solver": run.result.get("solver_skill") or "(empty)",
             "generator": run.result.get("generator_skill") or "(empty)",
         }
-    return {"name": run.name, "told": "; ".join(told), "candidates": run.candidates, "final": final}
+    return {"name": run.name, "told": _told(run), "candidates": run.candidates, "final": final}
 
 
 def _rubrics(run: Run) -> list[Table]:

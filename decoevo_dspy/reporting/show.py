@@ -11,6 +11,9 @@ from decoevo_dspy.reporting.text import number, plural, signed
 SHOWN = 4
 """Failures and findings that are quoted per candidate; the others are counted."""
 
+IDS = 8
+"""Question ids that are named per candidate, those with most failures first; the others are counted."""
+
 
 def show_text(run_dir: Path, diff: bool = False) -> str:
     """Every candidate of a run in order; with ``diff`` also its text change against the parent.
@@ -70,10 +73,13 @@ def evidence_line(candidate: CandidateView) -> str:
     if candidate.batch:
         batch = candidate.batch
         shown, by_question = len(batch.get("failures_shown", ())), candidate.failing_questions()
-        ids = ", ".join(f"{id} ({count})" for id, count in by_question.most_common())
+        ids = ", ".join(f"{id} ({count})" for id, count in by_question.most_common(IDS))
+        if len(by_question) > IDS:
+            ids += f" and {plural(len(by_question) - IDS, 'other')}"
         graded = plural(batch.get("n", 0), "response") + " graded"
         lost = f", {batch['ungraded']} ungraded" if batch.get("ungraded") else ""
-        failures = f"{plural(batch.get('failures', 0), 'failed criterion').replace('criterions', 'criteria')}"
+        count = batch.get("failures", 0)
+        failures = f"{count} failed {'criterion' if count == 1 else 'criteria'}"
         said.append(f"{graded}{lost}; {failures}, {shown} shown to the rewriter" + (f", from {ids}" if ids else ""))
     for audit in candidate.audits:
         lost = f", {audit.ungraded} ungraded" if audit.ungraded else ""

@@ -51,6 +51,8 @@ def plus_minus(moments: MeanSD) -> str:
 
 def difference(c: Contrast) -> str:
     """Mean difference with its interval, or why not."""
+    if c.difference is None and str(c.reason).endswith("was not run"):
+        return "not run"
     if c.mean is None:
         return f"undefined: {c.why_undefined}"
     if c.interval is None:
@@ -73,10 +75,9 @@ def summary_table(summary: Mapping[str, Any]) -> RichTable:
         entry = methods[method] or {}
         versus = entry.get("vs_skillopt") or {}
         mean, sd = entry.get("mean"), entry.get("sd")
-        score = f"failed: {printable(entry['error'])}" if mean is None and entry.get("error") else number(mean)
         table.add_row(
             method,
-            score + (f" ± {number(sd)}" if sd is not None else ""),
+            number(mean) + (f" ± {number(sd)}" if sd is not None else ""),
             f"{signed(versus.get('mean'))} {interval(versus.get('ci95'))}" if versus else "–",
             p_value(versus.get("p_holm")),
             number(entry.get("proxy_mean")),
@@ -117,7 +118,7 @@ def main_table(experiment: Experiment) -> Table:
         ),
         rows=tuple(rows),
         strong=_strong(methods),
-        note="Differences are paired by seed, with t-intervals; an average over benchmarks is taken inside a run first. "
+        note="Differences are paired by seed, with t-intervals; averages over benchmarks are taken inside a run first. "
         "Holm adjusts over all comparisons with SkillOpt. The proxy is each method's own J on V_s (0–100): it is not "
         "comparable across methods and is no performance. Tokens are logical tokens relative to SkillOpt.",
     )  # fmt: skip
@@ -127,8 +128,8 @@ def _versus(experiment: Experiment, method: str, written: Mapping[str, Any] | No
     if method == "skillopt":
         return "reference", "–", "–"
     if written and written.get("mean") is not None:
-        why = "" if written.get("ci95") else f" (no interval: {contrast(experiment, method, 'skillopt').why_undefined})"
-        bounds = f" {interval(written['ci95'])}" if written.get("ci95") else why
+        why = written.get("reason") or contrast(experiment, method, "skillopt").why_undefined
+        bounds = f" {interval(written['ci95'])}" if written.get("ci95") else f" (no interval: {why})"
         return f"{signed(written['mean'])}{bounds}", p_value(written.get("p")), p_value(written.get("p_holm"))
     one = contrast(experiment, method, "skillopt")
     return difference(one), p_value(one.difference.p if one.difference else None), "–"
@@ -280,7 +281,7 @@ def _strong(methods: Sequence[str]) -> tuple[int, ...]:
 
 # --- CSV
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "experiment", "simulated", "table", "benchmark", "method", "seed", "role", "measure", "value", "ci_low", "ci_high",
     "p", "p_holm", "n", "unit", "note",
 )  # fmt: skip
