@@ -10,7 +10,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
-from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of
+from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of, unread
 from decoevo_dspy.roles.text import SOLVER_HEADING, with_skill
 from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, call_scope
 from decoevo_dspy.running.workbench import Item
@@ -127,11 +127,7 @@ class SkilledStudent:
             except CallFailed as error:
                 return no_reply(error)
             except AdapterParseError as error:
-                if any(call.finish_reason == "length" for call in scope.calls):
-                    return NoReply(kind="truncated", reason="the response ran into max_tokens before it could be read")
-                text = (error.lm_response or "").strip()
-                reason = " ".join(str(getattr(error, "message", None) or error).split())[:200]
-                return NoReply(kind="unparsable" if text else "empty", reason=reason)
+                return unread(error, scope.calls)
             except DecoEvoError:
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary to the user's program: recorded, never a bad answer

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from decoevo_dspy.roles.adapter import RoleAdapter, Structured, schema_bound
-from decoevo_dspy.running.recorded_lm import CallFailed, call_scope
+from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
+from decoevo_dspy.running.recorded_lm import CallFailed, call_scope, strip_reasoning
+from decoevo_dspy.running.store import Call
 
 T = TypeVar("T")
 
@@ -96,10 +97,11 @@ class Role(dspy.Module):
         temperature: float | None = None,
         predictor: dspy.Predict | None = None,
         options: Mapping[str, Any] | None = None,
+        items: int | None = None,
     ) -> T | NoReply:
         """Ask once, and once more with a fresh sample when the reply cannot be used.
 
-        ``read`` turns the prediction into a value and raises `InvalidReply` when it does not fit the request.
+        ``items`` is the exact length of the reply's list, where it is known. ``read`` turns the prediction into a value and raises `InvalidReply` when it does not fit the request.
         """
         chosen = predictor or self.predict
         lm = chosen.lm or dspy.settings.lm
@@ -111,12 +113,13 @@ class Role(dspy.Module):
         }
         config = {k: v for k, v in config.items() if _wanted(lm, k)}
         fitted = self._fit(chosen, inputs, room)
+        adapter = RoleAdapter(self.structured, items)
         failure = NoReply(kind="unparsable", reason="not asked")
         for attempt in range(1 + PARSE_RETRIES):
             if attempt and "temperature" in config:
                 config["temperature"] = max(config["temperature"], RETRY_TEMPERATURE)
             label = f"{sample}~{attempt}" if attempt else sample
-            outcome = self._once(chosen, config, read, partition=partition, sample=label, inputs=fitted)
+            outcome = self._once(chosen, adapter, config, read, partition=partition, sample=label, inputs=fitted)
             if not isinstance(outcome, NoReply):
                 self.counts.add(self.name, "replies", "parsed")
                 return outcome
@@ -130,6 +133,7 @@ class Role(dspy.Module):
     def _once(
         self,
         predictor: dspy.Predict,
+        adapter: RoleAdapter,
         config: Mapping[str, Any],
         read: Callable[[dspy.Prediction], T],
         *,
@@ -139,7 +143,7 @@ class Role(dspy.Module):
     ) -> T | NoReply:
         with (
             call_scope(partition=partition, sample=sample) as scope,
-            dspy.context(adapter=RoleAdapter(self.structured), trace=None),
+            dspy.context(adapter=adapter, trace=None),
         ):
             try:
                 prediction = predictor(config=dict(config), **inputs)
@@ -148,13 +152,7 @@ class Role(dspy.Module):
                     NoReply(kind="truncated", reason="the reply ran into max_tokens") if truncated else read(prediction)
                 )
             except AdapterParseError as error:
-                if any(call.finish_reason == "length" for call in scope.calls):
-                    return NoReply(kind="truncated", reason="the reply ran into max_tokens")
-                if any(call.finish_reason == "content_filter" for call in scope.calls):
-                    return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply")
-                text = (error.lm_response or "").strip()
-                line = " ".join(str(getattr(error, "message", None) or error).split())
-                return NoReply(kind="unparsable" if text else "empty", reason=line[:200])
+                return unread(error, scope.calls)
             except InvalidReply as error:
                 return NoReply(kind="unparsable", reason=str(error))
             except CallFailed as error:
@@ -178,6 +176,20 @@ class Role(dspy.Module):
 def signature_of(predictor: dspy.Predict) -> Any:
     """A predictor's signature class; DSPy declares the attribute more loosely than it is."""
     return predictor.signature
+
+
+def unread(error: AdapterParseError, calls: Sequence[Call]) -> NoReply:
+    """A reply that no field could be read from, as a typed failure."""
+    reasons = {call.finish_reason for call in calls}
+    if "length" in reasons:
+        return NoReply(kind="truncated", reason="the reply ran into max_tokens")
+    if "content_filter" in reasons:
+        return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply")
+    said = calls[-1].outputs[0] if calls and calls[-1].outputs else None if calls else error.lm_response
+    text = said.get("text") if isinstance(said, Mapping) else said
+    if not isinstance(text, str) or not strip_reasoning(text).strip():
+        return NoReply(kind="empty", reason="the reply is empty")
+    return NoReply(kind="unparsable", reason=" ".join(str(getattr(error, "message", None) or error).split())[:200])
 
 
 def no_reply(error: CallFailed) -> NoReply:
@@ -211,7 +223,7 @@ def max_tokens(signature: type[dspy.Signature], context_tokens: int | None = Non
 
     A known context window caps it at a third of the window.
     """
-    bound = _bound(tuple(field.annotation for field in signature.output_fields.values())) + 60
+    bound = _bound(tuple(field.annotation for field in signature.output_fields.values())) + FRAME_TOKENS
     return bound if context_tokens is None else min(bound, context_tokens // 3)
 
 
