@@ -13,6 +13,12 @@ from dspy.adapters.json_adapter import _get_structured_outputs_response_format
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+FRAME_TOKENS = 60
+"""Tokens that a reply needs beside what its schema bounds (LOCAL-LM.md)."""
+
+UNBOUNDED_CHARS = 4000
+"""Assumed length of a string that its schema does not bound (a response), before it is fitted."""
+
 Structured = Literal["auto", "json_schema", "json_object", "none"]
 """What ``response_format`` an endpoint gets. ``auto``: a schema; without string bounds for OpenAI's strict mode."""
 
@@ -20,13 +26,16 @@ Structured = Literal["auto", "json_schema", "json_object", "none"]
 class RoleAdapter(dspy.JSONAdapter):
     """DSPy's JSON adapter with a forced response format and a strict reader.
 
+    The schema's bounds are fitted to the call's ``max_tokens``, so that no reply that follows the schema is cut off.
+    ``items`` is the exact number of list items asked for, where that is known (a verdict per criterion).
+
     Raises:
         AdapterParseError: from ``parse``, when the text holds no complete object that fits the signature.
     """
 
-    def __init__(self, structured: Structured = "auto") -> None:
+    def __init__(self, structured: Structured = "auto", items: int | None = None) -> None:
         super().__init__(use_native_function_calling=False)
-        self.structured = structured
+        self.structured, self.items = structured, items
 
     def _prepare_response_format(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]
@@ -37,7 +46,9 @@ class RoleAdapter(dspy.JSONAdapter):
             lm_kwargs["response_format"] = {"type": "json_object"}
             return
         strict = self.structured == "auto" and _is_openai(lm)
-        lm_kwargs["response_format"] = response_format(signature, strict)  # pyright: ignore[reportArgumentType]
+        limit = lm_kwargs.get("max_tokens") or lm.kwargs.get("max_tokens")
+        room = None if limit is None else limit - FRAME_TOKENS
+        lm_kwargs["response_format"] = response_format(signature, strict, room, self.items)  # pyright: ignore[reportArgumentType]
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The system message, rendered once per signature."""
@@ -91,12 +102,52 @@ def _reader(annotation: Any) -> TypeAdapter[Any]:
 
 
 @lru_cache(maxsize=256)
-def response_format(signature: type[dspy.Signature], strict: bool) -> dict[str, Any]:
-    """The ``response_format`` of a signature: a JSON schema with every bound, or OpenAI's strict subset of it."""
+def response_format(
+    signature: type[dspy.Signature], strict: bool, room: int | None = None, items: int | None = None
+) -> dict[str, Any]:
+    """The ``response_format`` of a signature: a JSON schema with every bound, or OpenAI's strict subset of it.
+
+    ``room`` is the longest reply in characters (a token each, at worst); ``items`` the exact length of its list.
+    """
     schema = _get_structured_outputs_response_format(signature, False).model_json_schema()  # type: ignore[arg-type]
+    if items is not None:
+        schema = _scaled(schema, 1.0, items)
     if strict:
         schema = _without(schema, {"minLength", "maxLength"})
+    elif room is not None:
+        schema = fit_schema(schema, room)
     return {"type": "json_schema", "json_schema": {"name": signature.__name__, "schema": schema, "strict": True}}
+
+
+def fit_schema(schema: dict[str, Any], room: int) -> dict[str, Any]:
+    """The schema with string and list bounds scaled down until its longest reply fits into ``room`` characters.
+
+    Strings keep at least 16 characters and lists their ``minItems``, so a very small room may still be passed.
+    """
+    for percent in range(100, 0, -4):
+        fitted = _scaled(schema, percent / 100)
+        if _bound(fitted, fitted.get("$defs", {})) <= room:
+            return fitted
+    return _scaled(schema, 0.0)
+
+
+def _scaled(value: Any, factor: float, items: int | None = None) -> Any:
+    if isinstance(value, list):
+        return [_scaled(item, factor, items) for item in value]
+    if not isinstance(value, dict):
+        return value
+    scaled = {key: _scaled(item, factor, items) for key, item in value.items()}
+    if scaled.get("type") == "string" and factor < 1 and not {"enum", "const", "maxLength"} & set(scaled):
+        scaled["maxLength"] = UNBOUNDED_CHARS
+    if isinstance(scaled.get("maxLength"), int):
+        least = max(int(scaled.get("minLength", 0)), min(16, scaled["maxLength"]))
+        scaled["maxLength"] = max(least, int(scaled["maxLength"] * factor))
+    if isinstance(scaled.get("maxItems"), int):
+        least = max(int(scaled.get("minItems", 0)), 1)
+        scaled["maxItems"] = max(least, -int(-scaled["maxItems"] * factor // 1))
+        if items is not None:
+            scaled["minItems"] = scaled["maxItems"] = items
+    return scaled
 
 
 def _without(value: Any, keys: set[str]) -> Any:
@@ -171,4 +222,4 @@ def _bound(schema: dict[str, Any], defs: dict[str, Any]) -> int:
         return 4 + sum(len(k) + 6 + _bound(v, defs) for k, v in schema.get("properties", {}).items())
     if kind == "array":
         return 4 + int(schema.get("maxItems", 16)) * (2 + _bound(schema.get("items", {}), defs))
-    return int(schema.get("maxLength", 4000)) + 4 if kind == "string" else 12
+    return int(schema.get("maxLength", UNBOUNDED_CHARS)) + 4 if kind == "string" else 12

@@ -101,7 +101,8 @@ class Role(dspy.Module):
     ) -> T | NoReply:
         """Ask once, and once more with a fresh sample when the reply cannot be used.
 
-        ``items`` is the exact length of the reply's list, where it is known. ``read`` turns the prediction into a value and raises `InvalidReply` when it does not fit the request.
+        ``items`` is the exact length of the reply's list, where it is known.
+        ``read`` turns the prediction into a value and raises `InvalidReply` when it does not fit the request.
         """
         chosen = predictor or self.predict
         lm = chosen.lm or dspy.settings.lm

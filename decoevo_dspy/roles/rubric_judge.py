@@ -84,9 +84,8 @@ class RubricJudge(Role):
             by_id = {item.id: item for item in items}
             return tuple(Verdict(score=by_id[i].score / 10, rationale=by_id[i].rationale.strip()) for i in wanted)
 
-        reply = self.ask(
-            read, {**texts, "criteria": fence("criteria", rubric.numbered())}, partition=partition, sample=sample
-        )
+        inputs = {**texts, "criteria": fence("criteria", rubric.numbered())}
+        reply = self.ask(read, inputs, partition=partition, sample=sample, items=len(wanted))
         return tuple(Ungraded(reason=str(reply)) for _ in wanted) if isinstance(reply, NoReply) else reply
 
     def _probability(self, texts: Mapping[str, str], criterion: Criterion, partition: str, sample: str) -> Outcome:
