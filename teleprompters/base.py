@@ -1,6 +1,7 @@
 """The teleprompter behind every method: compile a student by running the one loop with one part exchanged."""
 
-import os
+import json
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.events import Callback
 from decoevo_dspy.running.executor import checked_threads
 from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
+from decoevo_dspy.running.recorded_lm import SECRET_OPTIONS
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Item
 from decoevo_dspy.settings import Settings
@@ -331,10 +333,17 @@ def _without_generator(method: Method) -> Method:
 
 
 def _save_program(program: dspy.Module, path: Path) -> None:
-    """DSPy's own JSON, written whole or not at all."""
-    temporary = path.with_name(f".{path.stem}.tmp.json")
-    program.save(str(temporary))
-    os.replace(temporary, path)
+    """DSPy's own JSON, written whole or not at all, without the headers of an LM that the student brings."""
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / "program.json"
+        program.save(str(temporary))
+        write_json(path, _without_headers(json.loads(temporary.read_text("utf-8"))))
+
+
+def _without_headers(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _without_headers(part) for key, part in state.items() if key not in SECRET_OPTIONS}
+    return [_without_headers(part) for part in state] if isinstance(state, list) else state
 
 
 def parts_of(given: Mapping[str, Sequence[dspy.Example]], seed: int) -> Parts:

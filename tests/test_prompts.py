@@ -23,7 +23,7 @@ from decoevo_dspy.roles import (
     SolverRewriter,
     StructuralAuditor,
 )
-from decoevo_dspy.roles.adapter import RoleAdapter, response_format, schema_bound
+from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, response_format, schema_bound
 from decoevo_dspy.roles.base import max_tokens
 from decoevo_dspy.roles.text import SOLVER_HEADING, Failure, Finding, fence, scored_rubric_text, with_skill
 from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
@@ -243,9 +243,11 @@ def test_max_tokens_leaves_room_for_the_longest_reply(name: str):
     schema = response_format(SIGNATURES[name], False)["json_schema"]["schema"]
     bound = sum(schema_bound(field.annotation) for field in SIGNATURES[name].output_fields.values())
     assert max_tokens(SIGNATURES[name]) >= bound + 60
+    room = max_tokens(SIGNATURES[name]) - FRAME_TOKENS
+    assert response_format(SIGNATURES[name], False, room) == response_format(SIGNATURES[name], False)
     longest = sum(node["maxLength"] for _, node in nodes(schema) if "maxLength" in node and "enum" not in node)
     assert bound > longest
-    assert max_tokens(SIGNATURES[name], 900) == min(300, bound + 60)
+    assert max_tokens(SIGNATURES[name], 900) == min(300, max_tokens(SIGNATURES[name]))
 
 
 def test_the_blind_stage_has_no_field_for_a_rubric_or_a_score():

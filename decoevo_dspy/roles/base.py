@@ -215,8 +215,8 @@ def _wanted(lm: Any, option: str) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _bound(annotations: tuple[Any, ...]) -> int:
-    return sum(schema_bound(annotation) for annotation in annotations)
+def _bound(fields: tuple[tuple[str, Any], ...]) -> int:
+    return 4 + sum(len(name) + 6 + schema_bound(annotation) for name, annotation in fields)
 
 
 def max_tokens(signature: type[dspy.Signature], context_tokens: int | None = None) -> int:
@@ -224,7 +224,7 @@ def max_tokens(signature: type[dspy.Signature], context_tokens: int | None = Non
 
     A known context window caps it at a third of the window.
     """
-    bound = _bound(tuple(field.annotation for field in signature.output_fields.values())) + FRAME_TOKENS
+    bound = _bound(tuple((name, field.annotation) for name, field in signature.output_fields.items())) + FRAME_TOKENS
     return bound if context_tokens is None else min(bound, context_tokens // 3)
 
 

@@ -30,7 +30,9 @@ from decoevo_dspy.running.store import Call, CallStore
 from decoevo_dspy.seeds import derive
 
 _FATAL = (LMAuthError, LMBillingError, LMUnsupportedModelError, LMConfigurationError, LMUnsupportedFeatureError)
-_KEY_FREE = ("api_key", "headers", "extra_headers", "rollout_id", "cache")
+SECRET_OPTIONS = ("api_key", "headers", "extra_headers", "default_headers")
+"""Options of an LM that are never written anywhere."""
+_KEY_FREE = (*SECRET_OPTIONS, "rollout_id", "cache")
 _SECRETS = re.compile(r"(sk-|Bearer\s+)[\w\-.]{6,}", re.IGNORECASE)
 
 
@@ -214,7 +216,7 @@ class RecordedLM(dspy.BaseLM):
 def _failure(error: LMError, lm: RecordedLM) -> str:
     """One line about a failed call; raises `EndpointError` when sending it again cannot help."""
     line = " ".join(str(error).split())
-    for name in ("api_key", "headers", "extra_headers"):
+    for name in SECRET_OPTIONS:
         for secret in _strings(lm.kwargs.get(name)):
             line = line.replace(secret, "…") if len(secret) > 3 else line
     line = _SECRETS.sub(r"\1…", line)[:300]
