@@ -396,7 +396,9 @@ class TestFigures:
         """Totals hold the optimisation's roles; an unpriced grader does not hide their price."""
         row = next(row for row in tables.cost_table(experiment).rows if row[0] == "decoevo")
         assert row == ("decoevo", "100", "10", "1,890", "0", "1,890", "1.89×", "1.89×", "$0.50")
-        assert ("grader", "100", "10", "9,999", "0", "unknown price") in tables.role_table(experiment, "decoevo").rows
+        assert ("grader", "100", "10", "9,999", "0", "none (simulated)") in tables.role_table(
+            experiment, "decoevo"
+        ).rows
 
     def test_files(self, folder: Path, tmp_path: Path):
         """Four PNG files, the same bytes each time."""

@@ -37,6 +37,19 @@ class Explanation:
     state: State
     verdict: str
 
+    @property
+    def label(self) -> str:
+        """The state in a few words; a rival that does not reach DecoEvo is not enough, the decoupling is supported."""
+        coupled = self.control == "sc-coevo"
+        return {
+            "holds": "supported" if coupled else "not enough by itself",
+            "suggestive": "suggested only" if coupled else "probably not enough by itself",
+            "open": "open",
+            "against": "not supported" if coupled else "does better than DecoEvo",
+            "undecided": "too little data",
+            "not measured": "not measured",
+        }[self.state]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -87,7 +100,9 @@ def _headline(gain: Contrast) -> str:
         return f"DecoEvo's mean difference from SkillOpt is {told}: too little to say more."
     if gain.direction == 0:
         return f"No clear difference between DecoEvo and SkillOpt: {told}; the interval includes 0."
-    return f"DecoEvo scores {'above' if gain.direction > 0 else 'below'} SkillOpt: {told}."
+    weak = gain.p_holm is not None and gain.p_holm >= ALPHA
+    adjusted = " That does not survive Holm's adjustment over all comparisons with SkillOpt." if weak else ""
+    return f"DecoEvo scores {'above' if gain.direction > 0 else 'below'} SkillOpt: {told}.{adjusted}"
 
 
 def _conclusion(gain: Contrast, explanations: tuple[Explanation, ...]) -> str:
@@ -119,10 +134,10 @@ stand for themselves."
 
 def _on_decoupling(one: Explanation) -> str:
     return {
-        "holds": "Decoupling matters: with score-coupled acceptance the same audits end lower.",
-        "suggestive": "Decoupling seems to matter, but the contrast does not survive Holm's adjustment.",
-        "open": "Whether decoupling matters is open: the score-coupled variant cannot be told apart from DecoEvo.",
-        "against": "Decoupling does not explain the gain: the score-coupled variant did better.",
+        "holds": "With score-coupled acceptance the same audits end lower, which supports the decoupling.",
+        "suggestive": "The decoupling seems to matter, but that contrast does not survive Holm's adjustment.",
+        "open": "Whether the decoupling matters is open: the score-coupled variant cannot be told apart from DecoEvo.",
+        "against": "The decoupling does not explain the gain: the score-coupled variant did better.",
         "undecided": "There is too little data on the decoupling.",
         "not measured": "The decoupling was not measured.",
     }[one.state]

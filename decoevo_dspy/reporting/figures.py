@@ -32,7 +32,10 @@ from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
 from decoevo_dspy.reporting.text import ratio, signed
 from decoevo_dspy.statistics import paired_difference
 
-DPI = 160
+DPI = 192
+
+WIDTH = 5.2
+"""Inches of a figure with one panel: small enough for a telephone."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Drawing:
             "axes.edgecolor": theme.faint,
             "axes.labelcolor": theme.ink,
             "axes.facecolor": theme.paper,
+            "axes.axisbelow": True,
             "figure.facecolor": theme.paper,
             "xtick.color": theme.ink,
             "ytick.color": theme.ink,
@@ -136,7 +140,7 @@ def _dynamics(experiment: Experiment) -> Drawing | None:
         "Line charts, one per method: the method's own proxy J on the solver gate over optimisation steps. No official "
         "scores of checkpoints were recorded."
     )
-    title = "Own proxy J on the solver gate (no diagnostic scores were recorded)"
+    title = "Own proxy J on the solver gate"
     return Drawing("dynamics", title, alt, lambda theme: _draw_dynamics(experiment, methods, theme, proxy_trajectory))
 
 
@@ -186,8 +190,8 @@ def _band(axis: Any, paths: Sequence[Sequence[float | None]], colour: str, style
         return
     nan = float("nan")
     means = [fsum(v) / len(v) if v else nan for v in known]
-    alone = "o" if len(means) == 1 else ""
-    axis.plot(steps, means, style, marker=alone, markersize=5, color=colour, linewidth=1.8, label=label)
+    size = 6 if len(means) == 1 else 3
+    axis.plot(steps, means, style, marker="o", markersize=size, color=colour, linewidth=1.8, label=label)
     low, high = [min(v, default=nan) for v in known], [max(v, default=nan) for v in known]
     axis.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
 
@@ -204,7 +208,10 @@ def _scores(experiment: Experiment) -> Drawing | None:
         return None
 
     def draw(theme: Theme) -> Figure:
-        figure = Figure(figsize=(max(7.2, 2.2 + 2.4 * len(panels)), 1.3 + 0.38 * len(methods)), layout="constrained")
+        figure = Figure(
+            figsize=(WIDTH if len(panels) == 1 else 2.2 + 2.4 * len(panels), 1.3 + 0.38 * len(methods)),
+            layout="constrained",
+        )
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, panel in zip(axes, panels, strict=True):
             for row, method in enumerate(methods):
@@ -221,7 +228,7 @@ def _scores(experiment: Experiment) -> Drawing | None:
             axis.set_xlabel("official score, 0–100")
             if len(panels) > 1:
                 axis.set_title(panel or "average", fontsize=10)
-        _footer(figure, experiment, "diamond: mean, bar: 95 % t-interval of the mean; dots: seeds")
+        _footer(figure, experiment, "diamond: mean; bar: 95 % t-interval; dots: seeds")
         return figure
 
     title = "Official scores on the test partition"
@@ -236,7 +243,7 @@ def _gains(experiment: Experiment) -> Drawing | None:
         return None
 
     def draw(theme: Theme) -> Figure:
-        figure = Figure(figsize=(7.2, 1.3 + 0.34 * len(found)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 1.3 + 0.38 * len(found)), layout="constrained")
         axis = figure.subplots()
         axis.axvline(0, color=theme.ink, linewidth=0.9)
         for row, (method, one) in enumerate(found.items()):
@@ -248,8 +255,8 @@ def _gains(experiment: Experiment) -> Drawing | None:
             )
         axis.margins(x=0.12)
         _method_axis(axis, list(found))
-        axis.set_xlabel("difference from SkillOpt in official points, paired by seed")
-        _footer(figure, experiment, "diamond: mean, bar: paired 95 % t-interval (not adjusted)")
+        axis.set_xlabel("difference from SkillOpt, official points")
+        _footer(figure, experiment, "bar: paired 95 % t-interval, not adjusted")
         return figure
 
     alt = "Interval chart: paired difference from SkillOpt by method with 95 % intervals, as in the main table."
@@ -279,7 +286,7 @@ def _cost(experiment: Experiment) -> Drawing | None:
         return None
 
     def draw(theme: Theme) -> Figure:
-        figure = Figure(figsize=(7.2, 1.5 + 0.34 * len(methods)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 1.5 + 0.34 * len(methods)), layout="constrained")
         axis = figure.subplots()
         base = tokens(experiment, "skillopt")
         most = max(tokens(experiment, m) or 0.0 for m in methods)
@@ -300,7 +307,7 @@ def _cost(experiment: Experiment) -> Drawing | None:
         _method_axis(axis, methods)
         axis.set_xlabel(f"{label} per run (logical)")
         figure.legend(loc="outside upper right", ncols=2, fontsize=9)
-        _footer(figure, experiment, "figures at the bars: multiple of SkillOpt's tokens")
+        _footer(figure, experiment, "at the bars: multiple of SkillOpt's tokens")
         return figure
 
     alt = "Bar chart: prompt and completion tokens per run by method, with the multiple of SkillOpt's tokens."

@@ -23,15 +23,6 @@ from decoevo_dspy.running.folder import write_atomic
 SHOWN = 8
 """Failures and findings quoted per candidate; the others are counted and stand in the log."""
 
-STATES = {
-    "holds": "explains the gain better than the control",
-    "suggestive": "suggestive only",
-    "open": "open",
-    "against": "the control does better",
-    "undecided": "too little data",
-    "not measured": "not measured",
-}
-
 
 def write_report(dirs: Sequence[Path], out: Path) -> Path:
     """Write the page on experiment folders and run folders, and beside it ``tables.csv`` and ``figures/*.png``.
@@ -57,6 +48,7 @@ def html(experiments: Sequence[Experiment], drawn: Sequence[Sequence[Drawing]]) 
     environment.filters |= {
         "clean": printable,
         "cut": _cut,
+        "points": lambda value: f"{value:g}" if isinstance(value, int | float) else "–",
         "figure": lambda value: number(value, 2),
         "levels": levels_line,
         "evidence": evidence_line,
@@ -105,7 +97,6 @@ def _chapter(experiment: Experiment, drawn: Sequence[Drawing], prefix: str) -> d
         "answer": found,
         "headline": found.headline if comparative else _what_happened(experiment),
         "conclusion": found.conclusion if comparative else "",
-        "states": STATES,
         "problems": problems,
         "main": tables.main_table(experiment),
         "controls": tables.control_table(experiment),
@@ -115,7 +106,7 @@ def _chapter(experiment: Experiment, drawn: Sequence[Drawing], prefix: str) -> d
         "cost": tables.cost_table(experiment),
         "roles": [tables.role_table(experiment, m) for m in experiment.methods if _has_usage(experiment, m)],
         "drawings": {drawing.name: _embedded(drawing) for drawing in drawn},
-        "runs": [_run(run) for run in experiment.runs],
+        "histories": [(m, [_run(run) for run in experiment.of(m)]) for m in experiment.methods],
         "rubrics": [(run.name, found) for run in experiment.runs if (found := _rubrics(run))],
         "partitions": _partitions(experiment),
         "ids": _ids(experiment),
@@ -157,6 +148,7 @@ def _embedded(drawing: Drawing) -> dict[str, Any]:
         "dark": _data_uri(dark),
         "width": width // 2,
         "height": height // 2,
+        "wide": width // 2 > 600,
     }
 
 
@@ -224,24 +216,34 @@ def _partitions(experiment: Experiment) -> Table:
         runs = [run for run in experiment.runs if run.benchmark == benchmark and _partitions_of(run)]
         splits = [{name: tuple(members) for name, members in _partitions_of(run).items()} for run in runs]
         sizes = [f"{len(splits[0].get(name, ())):,}" if splits else "–" for name in NAMES]
-        distinct = len({str(sorted(split.items())) for split in splits})
-        rows.append((benchmark, *sizes, "the same in all runs" if distinct == 1 else f"{distinct} different splits"))
+        rows.append(
+            (benchmark, *sizes, _how_split([run.seed for run in runs], [str(sorted(s.items())) for s in splits]))
+        )
     columns = ("Benchmark", *(name.replace("_", " ") for name in NAMES), "Splits")
     note = "Disjoint by id and by text. Solver gate is V_s, generator gate V_g; both select, so they report nothing."
     return Table(caption="Partitions (number of questions)", columns=columns, rows=tuple(rows), note=note)
 
 
+def _how_split(seeds: Sequence[int], splits: Sequence[str]) -> str:
+    """Whether runs share their split: all of them, or those of one seed, as matched runs must."""
+    distinct, by_seed = len(set(splits)), len(set(zip(seeds, splits, strict=True)))
+    if distinct <= 1:
+        return "the same in all runs"
+    matched = by_seed == len(set(seeds))
+    return "one per seed, the same for all methods" if matched else f"{distinct} different: runs are not matched"
+
+
 def _ids(experiment: Experiment) -> list[tuple[str, Sequence[str]]]:
     """Ids by benchmark and partition, of each distinct split once."""
-    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    found: dict[tuple[str, str, tuple[str, ...]], set[int]] = {}
     for run in experiment.runs:
         for name, members in _partitions_of(run).items():
             if members:
-                found.setdefault((run.benchmark, name, tuple(map(str, members))), []).append(run.name)
+                found.setdefault((run.benchmark, name, tuple(map(str, members))), set()).add(run.seed)
     labels: list[tuple[str, Sequence[str]]] = []
-    for (benchmark, name, members), runs in found.items():
+    for (benchmark, name, members), seeds in found.items():
         alone = sum(key[:2] == (benchmark, name) for key in found) == 1
-        where = "" if alone else f", in {', '.join(runs)}"
+        where = "" if alone else f", seed {', '.join(map(str, sorted(seeds)))}"
         labels.append((f"{benchmark}, {name.replace('_', ' ')} ({len(members)}){where}", members))
     return labels
 

@@ -169,7 +169,7 @@ def ablation_table(experiment: Experiment) -> Table:
     rows = []
     for method, loss in zip(ABLATIONS, losses, strict=True):
         reported = paper.ABLATION_LOSS[method]
-        remark = f" ({reported.remark})" if reported.remark else ""
+        remark = f" {reported.remark}" if reported.remark else ""
         rows.append(
             (
                 method,
@@ -182,7 +182,8 @@ def ablation_table(experiment: Experiment) -> Table:
         caption="Ablations: points lost against DecoEvo when one part is taken out",
         columns=("Without", "Loss here [95 % CI]", "Holm p", "Loss in the paper"),
         rows=tuple(rows),
-        note=f"Paper: {paper.SOURCE}. A negative loss is a gain without the part. Holm over the six ablations.",
+        note=f"Paper: {paper.SOURCE}; † one range for no-blind and no-near-tie together. A negative loss is a gain "
+        "without the part. Holm over the six ablations.",
     )
 
 
@@ -245,14 +246,14 @@ def cost_table(experiment: Experiment) -> Table:
                 number(used, 0),
                 ratio(used / base if base else None),
                 ratio(reported),
-                "unknown price" if total["usd"] is None else f"${number(total['usd'], 2)}",
+                _money(experiment, total["usd"]),
             )
         )
     return Table(
         caption="Optimisation cost, mean per run",
         columns=(
-            "Method", "Calls", "of these cached", "Prompt tokens", "Completion tokens", "Tokens", "÷ SkillOpt",
-            "÷ SkillOpt, paper", "Money paid",
+            "Method", "Calls", "of these cached", "Prompt tokens", "Completion tokens", "All tokens",
+            "Relative to SkillOpt", "the same, paper", "Money paid",
         ),
         rows=tuple(rows),
         strong=_strong(experiment.methods),
@@ -267,12 +268,20 @@ def role_table(experiment: Experiment, method: str) -> Table:
         (
             role.replace("_", " "),
             *(number(usage[key], 0) for key in ("calls", "cached_calls", "prompt_tokens", "completion_tokens")),
-            "unknown price" if usage["usd"] is None else f"${number(usage['usd'], 2)}",
+            _money(experiment, usage["usd"]),
         )
         for role, usage in usage_by_role(experiment, method).items()
     ]
     columns = ("Role", "Calls", "of these cached", "Prompt tokens", "Completion tokens", "Money paid")
     return Table(caption=f"{method}: mean per run by role", columns=columns, rows=tuple(rows))
+
+
+def _money(experiment: Experiment, usd: float | None) -> str:
+    if usd is not None:
+        return f"${number(usd, 2)}"
+    models = {model for run in experiment.runs for model in run.models.values()}
+    free = models and all(model.startswith("simulated") for model in models)
+    return "none (simulated)" if free else "unknown price"
 
 
 def _strong(methods: Sequence[str]) -> tuple[int, ...]:
