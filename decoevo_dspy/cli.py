@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
     except KeyboardInterrupt:
-        return _fail("interrupted; what was done is saved: run the same command again with --resume", 130)
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -73,12 +73,21 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+class Interrupted(DecoEvoError):
+    """Ctrl-C while working. Typer would end the process on its own terms."""
+
+    exit_code = 130
+
+
 @contextlib.contextmanager
 def _work() -> Iterator[None]:
     """Where work is done: whatever a library prints goes to stderr, so that stdout holds results only."""
     quieten()
     with contextlib.redirect_stdout(sys.stderr):
-        yield
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; what was done is saved: go on with the same command and --resume") from None
 
 
 def _print_json(value: Any) -> None:
@@ -278,22 +287,21 @@ def simulate(
     """Serve the simulated backbone behind an OpenAI-compatible endpoint until it is interrupted."""
     import threading
 
-    with _work():
-        from decoevo_dspy.simulation.server import serve
+    from decoevo_dspy.simulation.server import serve
 
-        try:
-            server = serve(
-                port,
-                seed=seed,
-                latency_ms=latency_ms,
-                fail_rate=fail_rate,
-                rate_limit=rate_limit,
-                models=tuple(model or ()),
-            )
-        except OSError as error:
-            raise ConfigurationError(f"--port {port}: cannot listen there ({error.strerror})") from None
-        except ValueError as error:
-            raise ConfigurationError(str(error)) from None
+    try:
+        server = serve(
+            port,
+            seed=seed,
+            latency_ms=latency_ms,
+            fail_rate=fail_rate,
+            rate_limit=rate_limit,
+            models=tuple(model or ()),
+        )
+    except OSError as error:
+        raise ConfigurationError(f"--port {port}: cannot listen there ({error.strerror})") from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
     address = server.url
     with server:
         if as_json:

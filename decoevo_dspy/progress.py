@@ -83,8 +83,6 @@ class RunView:
         if kind == "audit":
             self.phase = "distilling and verifying"
             return None
-        if kind == "run_stopped":
-            return f"stopped: {event.get('reason')}"
         if kind == "test_opened":
             self.phase = "official evaluation"
             return None

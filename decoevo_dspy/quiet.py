@@ -10,9 +10,11 @@ def quieten() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOG", "ERROR")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    warnings.filterwarnings("ignore")
+    import dspy  # noqa: F401 - it sets its own logger's level when it is imported
+
     for name in ("LiteLLM", "litellm", "dspy", "httpx", "openai", "huggingface_hub", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore")
 
 
 def quieten_litellm() -> None:
