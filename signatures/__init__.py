@@ -10,6 +10,7 @@ from decoevo_dspy.signatures.contrastive_auditor_seeing import PreferSeeing
 from decoevo_dspy.signatures.criterion_judge import CriterionVerdict, JudgeCriterion
 from decoevo_dspy.signatures.generator_rewriter import RewriteGenerator
 from decoevo_dspy.signatures.logprob_judge import JudgeYesNo, YesNo
+from decoevo_dspy.signatures.matcher import CriterionMatches, MatchCriteria
 from decoevo_dspy.signatures.rubric_generator import RubricDraft, WriteRubric
 from decoevo_dspy.signatures.rubric_judge import JudgeRubric, RubricVerdicts
 from decoevo_dspy.signatures.solver import AnswerQuestion
@@ -19,11 +20,13 @@ from decoevo_dspy.signatures.structural_auditor import AuditStructure, Structura
 __all__ = [
     "AnswerQuestion",
     "AuditStructure",
+    "CriterionMatches",
     "CriterionVerdict",
     "EditDraft",
     "JudgeCriterion",
     "JudgeRubric",
     "JudgeYesNo",
+    "MatchCriteria",
     "MissedDistinction",
     "PreferBlind",
     "PreferSeeing",
