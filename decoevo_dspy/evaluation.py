@@ -21,7 +21,7 @@ from decoevo_dspy.running.workbench import Item
 from decoevo_dspy.skill import Skill
 from decoevo_dspy.task import Question, Turn
 from decoevo_dspy.teleprompters.session import solver_adapter
-from decoevo_dspy.teleprompters.student import SkilledStudent, carried_skill, inputs_for, targets_of
+from decoevo_dspy.teleprompters.student import SkilledStudent, carried_skill, inputs_for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,8 @@ def test_order_of_criteria_changes_nothing() -> None:
         pairs = aligner.matcher.pairs(question.text, left, right)
         assert not isinstance(pairs, NoReply)
         seen.append({(left[a][0], right[b][0]) for a, b in pairs})
-    assert all(one == seen[0] for one in seen) and len(seen[0]) >= 2
+    assert all(one == seen[0] for one in seen)
+    assert len(seen[0]) >= 2
 
 
 def test_a_better_generator_aligns_better() -> None:
@@ -95,7 +96,9 @@ def test_a_better_generator_aligns_better() -> None:
     rules = "\n".join(f"- {requirement.gold}" for requirement in REQUIREMENTS[:14])
     rich = aligner.align(Skill(f"{GENERATOR_SKILL}\n{rules}"), questions, dataset)
     assert plain.n == rich.n == 20
-    assert rich.f1 is not None and plain.f1 is not None and rich.f1 > plain.f1 + 0.1
+    assert rich.f1 is not None
+    assert plain.f1 is not None
+    assert rich.f1 > plain.f1 + 0.1
     assert set(aligner.usage()) == {"matcher", "rubric_generator"}
 
 
@@ -107,7 +110,8 @@ def test_calibration_against_labels() -> None:
         for b in REQUIREMENTS[:4]
     ] + [LabelledPair(generated=REQUIREMENTS[0].gold, gold=REQUIREMENTS[0].gold, same=True, stratum="y")]
     figures = _aligner().calibrate(labels)
-    assert figures["n"] == 17 and figures["ungraded"] == 0
+    assert figures["n"] == 17
+    assert figures["ungraded"] == 0
     assert figures["balanced_accuracy"] > 0.8
     assert figures["by_stratum"]["y"]["balanced_accuracy"] is None
     assert "balanced_accuracy_undefined" in figures["by_stratum"]["y"]
