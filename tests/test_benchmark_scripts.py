@@ -34,6 +34,8 @@ def test_generator_gate_reports_every_combination(script: Any, tmp_path: Path, c
         assert 0 <= low <= rate["accepted"] <= high <= 1
         assert rate["accepted"] + rate["undecided"] + rate["no_rise"] + rate["fell"] == pytest.approx(1)
         assert rate["fell_alone"] <= rate["fell"]
+        assert rate["by_eta"]["0.01"] == rate["accepted"]  # the default η
+        assert rate["by_eta"]["1.0"] == pytest.approx(rate["accepted"] + rate["fell_alone"])
     assert len(read["choice"]) == 8
     assert "simulated backbone" in capsys.readouterr().out
 

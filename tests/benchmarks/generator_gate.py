@@ -58,6 +58,8 @@ Z = 1.645
 MOST_FALSE = 0.10
 VIEWS = {"both": ("structural", "contrastive"), "contrastive": ("contrastive",), "structural": ("structural",)}
 CASES = ("A/A", "power")
+ETAS = (0.0, 0.01, 0.02, 0.05, 0.075, 0.1, 0.2, 1.0)
+"""What the no-regression clause could tolerate; read off the same decisions, 1 takes the clause away."""
 COMBINATIONS = tuple(product(("cached", "fresh"), ("resolution", "net"), (0.0, Z)))
 """verify_rubrics × contrastive_objective × verify_z."""
 
@@ -201,12 +203,18 @@ def tally(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     "fell_alone": sum(one["clause"] == "fell" and one["rises"] for one in seen) / n,
                     "tolerant": tolerant / n,
                     "tolerant_interval": wilson(tolerant, n),
+                    "by_eta": {str(eta): sum(_accepted_at(one, eta) for one in seen) / n for eta in ETAS},
                     "pairs": sum(row["pairs"] for row in members) / n,
                     "deltas": {name: _mean([one["deltas"][name] for one in seen]) for name in VIEWS[view]},
                     "errors": {name: _mean([one["errors"][name] for one in seen]) for name in VIEWS[view]},
                 }
             )
     return found
+
+
+def _accepted_at(one: Mapping[str, Any], eta: float) -> bool:
+    """What the literal rule with another η would have said; a rise counts as it did."""
+    return bool(one["rises"]) and all(delta is None or delta >= -eta for delta in one["deltas"].values())
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -287,6 +295,12 @@ def show(report: Mapping[str, Any]) -> None:
         "fell alone: something rose enough, and the clause Δ ≥ −η alone rejected; "
         "tolerant: what a clause 'Δ ≥ −η or within 1.645 SE' would accept (not in the product)."
     )
+    rows = []
+    for combination in COMBINATIONS:
+        aa, power = (rate(case, "both", combination, (size, rollouts))["by_eta"] for case in CASES)
+        name = f"{combination[0]}, {combination[1]}, z={combination[2]:g}"
+        rows.append((name, *(f"{aa[key]:.2f} / {power[key]:.2f}" for key in aa)))
+    table("Both objectives, A/A / power by η", ("combination", *(f"η={eta:g}" for eta in ETAS)), rows)
     cells = [cell for cell in report["cells"] if cell != report["main"]]
     if cells:
         rows = []
@@ -346,6 +360,7 @@ def run(
     steps: int,
     jobs: int = 1,
     main: tuple[int, int] = MAIN,
+    added: int = 5,
 ) -> dict[str, Any]:
     """All decisions in the main cell (|V_g|, L); the first ``sweep`` of them also in the other cells."""
     started = time.monotonic()
@@ -358,7 +373,7 @@ def run(
             solver=solvers[seed % len(solvers)],
             pool_seed=seed % len(solvers),
             cells=(main, *(others if seed < sweep else ())),
-            added=5,
+            added=added,
         )
         for seed in range(decisions)
     ]
@@ -371,7 +386,7 @@ def run(
         "decisions": decisions,
         "main": list(main),
         "cells": [list(cell) for cell in dict.fromkeys((row["size"], row["rollouts"]) for row in rows)],
-        "added": missing_requirements(incumbent, load_simulated().questions)[:5],
+        "added": missing_requirements(incumbent, load_simulated().questions)[:added],
         "solver_skills": solvers,
         "rates": rates,
         "choice": pick(rates, *main),
@@ -392,6 +407,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--sweep", type=int, default=100, help="of these, also in the other cells (default 100)")
     parser.add_argument("--sizes", type=int, nargs="*", default=[20, 40, 80, 160], help="|V_g| of the other cells")
     parser.add_argument("--rollouts", type=int, nargs="*", default=[2, 4, 8], help="L of the other cells")
+    parser.add_argument("--added", type=int, default=5, help="requirements that the better g' adds (default 5)")
     parser.add_argument("--pool", type=int, default=20, help="different solver skills (default 20)")
     parser.add_argument("--steps", type=int, default=3, help="SkillOpt steps behind a solver skill (default 3)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
@@ -405,6 +421,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         pool=given.pool,
         steps=given.steps,
         jobs=given.jobs,
+        added=given.added,
     )
     write(given.json, report)
     show(report)
