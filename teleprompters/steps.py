@@ -101,14 +101,16 @@ def propose_solver(
     if not failures and not findings:
         nothing = "no response of the batch could be graded" if not _graded(graded) else "no criterion failed"
         return Discarded(reason=f"nothing to improve: {nothing}")
-    proposal = bench.roles.solver_rewriter.propose(
-        bench.task,
-        state.solver,
-        failures[:FAILURES_SHOWN],
-        state.rejected_edits[-REJECTED_SHOWN:],
-        settings.edit_budget,
-        sample=f"step{state.step}",
-        findings=[(report.heading, report.findings) for report in findings],
+    proposal = bench.ask(
+        lambda: bench.roles.solver_rewriter.propose(
+            bench.task,
+            state.solver,
+            failures[:FAILURES_SHOWN],
+            state.rejected_edits[-REJECTED_SHOWN:],
+            settings.edit_budget,
+            sample=f"step{state.step}",
+            findings=[(report.heading, report.findings) for report in findings],
+        )
     )
     return admitted(proposal, guard, settings)
 
@@ -179,7 +181,8 @@ def distil_generator(
     """From findings to a candidate g′; an audit without findings asks for nothing."""
     if not any(report.findings for report in reports):
         return Discarded(reason="the audits found nothing")
-    return admitted(method.distil(bench, state.generator, reports, state.round), guard, bench.settings)
+    proposal = bench.ask(lambda: method.distil(bench, state.generator, reports, state.round))
+    return admitted(proposal, guard, bench.settings)
 
 
 def verify_generator(

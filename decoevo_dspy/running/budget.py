@@ -49,7 +49,7 @@ class Budget:
             usage = json.loads(file.read_text("utf-8"))["usage"]
             calls = sum(int(role["calls"]) for role in usage.values())
             tokens = sum(int(role["prompt_tokens"]) + int(role["completion_tokens"]) for role in usage.values())
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(
                 f"{file}: no finished run to take a budget from ({type(error).__name__})"
             ) from error

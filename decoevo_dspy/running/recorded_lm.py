@@ -32,7 +32,7 @@ from decoevo_dspy.seeds import derive
 _FATAL = (LMAuthError, LMBillingError, LMUnsupportedModelError, LMConfigurationError, LMUnsupportedFeatureError)
 SECRET_OPTIONS = ("api_key", "headers", "extra_headers", "default_headers")
 """Options of an LM that are never written anywhere."""
-_KEY_FREE = (*SECRET_OPTIONS, "rollout_id", "cache")
+_KEY_FREE = (*SECRET_OPTIONS, "rollout_id", "cache", "timeout")
 _SECRETS = re.compile(r"(sk-|Bearer\s+)[\w\-.]{6,}", re.IGNORECASE)
 
 

@@ -168,6 +168,10 @@ class Workbench:
         graded = self.batch(lambda item: self.grade(item, solver, generator, sample), items)
         return {one.item.id: one for one in graded}
 
+    def ask(self, fn: Callable[[], R]) -> R:
+        """`batch` of a single call: a rewriter that the endpoint fails is asked again, and nothing is decided on it."""
+        return self.batch(lambda _: fn(), [None])[0]
+
     def batch(self, fn: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Map over items in parallel; when at least half of them fail at the endpoint, the failed calls are sent again.
 
