@@ -26,12 +26,14 @@ from decoevo_dspy.building import (
     build_partitions,
     build_role_lms,
     build_student,
+    build_task,
     load_data,
     parts_for,
     protected_text,
 )
 from decoevo_dspy.config import Config
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
+from decoevo_dspy.partition import Partitions
 from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.events import Callback, Event, EventLog
 from decoevo_dspy.running.folder import RunFolder, write_json
@@ -95,7 +97,7 @@ def run_one(
                 store = shared or own
                 assert store is not None
                 result = _evaluate(
-                    config, out, program, result, store, callbacks, dataset, partitions.test, grader, role_lms
+                    config, out, program, result, store, callbacks, dataset, partitions, grader, role_lms
                 )
     return result
 
@@ -108,21 +110,41 @@ def _evaluate(
     store: CallStore,
     callbacks: Iterable[Callback],
     dataset: Any,
-    test: Any,
+    partitions: Partitions,
     grader: Any,
     role_lms: Any,
 ) -> dict[str, Any]:
-    """Score the returned program on the test partition, and write that into the run."""
+    """Score checkpoints on the diagnostic and the returned program on the test partition; write both into the run."""
+    from decoevo_dspy import dynamics
     from decoevo_dspy.evaluation import evaluate
 
     table = config.optimizer
     with RunFolder(out, resume=True) as folder:
         log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
         with closing(log):
-            log.note("test_opened", by="optimize", questions=len(test))
+            if partitions.diagnostic and not any(event["kind"] == "diagnostic" for event in log.events):
+                points = dynamics.measure(
+                    log.events,
+                    build_student(),
+                    partitions.diagnostic,
+                    dataset.gold,
+                    grader,
+                    task=build_task(config),
+                    settings=Settings(**table.settings),
+                    role_lms=role_lms,
+                    seed=table.seed,
+                    store=store,
+                    run=out.name,
+                    num_threads=table.num_threads,
+                    skill_target=table.skill_target,
+                    response_field=table.response_field,
+                )
+                for point in points:
+                    log.note("diagnostic", **point)
+            log.note("test_opened", by="optimize", questions=len(partitions.test))
             evaluation = evaluate(
                 program,
-                test,
+                partitions.test,
                 dataset.gold,
                 grader,
                 role_lms=role_lms,
