@@ -80,14 +80,14 @@ class Interrupted(DecoEvoError):
 
 
 @contextlib.contextmanager
-def _work() -> Iterator[None]:
+def _work(again: str = "") -> Iterator[None]:
     """Where work is done: whatever a library prints goes to stderr, so that stdout holds results only."""
     quieten()
     with contextlib.redirect_stdout(sys.stderr):
         try:
             yield
         except KeyboardInterrupt:
-            raise Interrupted("interrupted; what was done is saved: go on with the same command and --resume") from None
+            raise Interrupted(f"interrupted; what was done is saved: run the same command again{again}") from None
 
 
 def _print_json(value: Any) -> None:
@@ -123,9 +123,10 @@ def demo(
                 "optimizer": {"judge_mode": "rubric", "num_threads": 1},
             }
         )
-        summary = _experiment([config], _names(methods), range(first_seed, first_seed + seeds), out, jobs)
+        asked = _names(methods), range(first_seed, first_seed + seeds)
+        summary = _experiment([config], *asked, out, jobs)
         written = _write_report(out)
-    _print_summary(summary, out, written, as_json)
+    _print_summary(summary, out, written, as_json, asked)
 
 
 @app.command()
@@ -142,7 +143,7 @@ def optimize(
     debug: Debug = False,
 ) -> None:
     """Optimise the skill of one task with one method, then score it on the test partition."""
-    with _work():
+    with _work(again=" with --resume"):
         from decoevo_dspy.experiment import MATCHED, is_complete, run_one
         from decoevo_dspy.progress import Progress
 
@@ -180,8 +181,9 @@ def experiment(
     """
     with _work():
         loaded = [_load(path, num_threads=threads) for path in configs]
-        summary = _experiment(loaded, _names(methods), range(first_seed, first_seed + seeds), out, jobs)
-    _print_summary(summary, out, [], as_json)
+        asked = _names(methods), range(first_seed, first_seed + seeds)
+        summary = _experiment(loaded, *asked, out, jobs)
+    _print_summary(summary, out, [], as_json, asked)
 
 
 @app.command()
@@ -355,8 +357,14 @@ def _write_report(out: Path) -> list[Path]:
     return [write_report([out], out / "report.html"), *write_figures(out)]
 
 
-def _print_summary(summary: dict[str, Any], out: Path, written: Sequence[Path], as_json: bool) -> None:
-    """Print an experiment's figures; a failed run decides the exit code, after everything has been shown."""
+def _print_summary(
+    summary: dict[str, Any],
+    out: Path,
+    written: Sequence[Path],
+    as_json: bool,
+    asked: tuple[Sequence[str], Sequence[int]],
+) -> None:
+    """Print an experiment's figures; a failed run that was asked for decides the exit code, after all has been shown."""
     if as_json:
         _print_json(summary)
     else:
@@ -368,9 +376,11 @@ def _print_summary(summary: dict[str, Any], out: Path, written: Sequence[Path], 
             console.print(f"failed: {failed['run']}: {failed['error']}", markup=False)
         for file in [out / "summary.json", *written]:
             console.print(str(file), markup=False, soft_wrap=True)
-    if summary["failed"]:
-        first = summary["failed"][0]
-        error = DecoEvoError(f"{len(summary['failed'])} runs failed; first {first['run']}: {first['error']}")
+    methods, seeds = asked
+    failed = [run for run in summary["failed"] if run["method"] in methods and run["seed"] in seeds]
+    if failed:
+        first = failed[0]
+        error = DecoEvoError(f"{len(failed)} of the runs failed; first {first['run']}: {first['error']}")
         error.exit_code = first["exit_code"]
         raise error
 

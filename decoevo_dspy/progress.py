@@ -185,7 +185,7 @@ class Progress:
         total = Text(f"{self.meter} · {_clock(time.monotonic() - self.started)}", style="bold")
         if self.runs > 1:
             total = Text(f"{sum(v.ended for v in self.views.values())}/{self.runs} runs · ", style="bold") + total
-        if left is not None:
+        if left is not None and left >= 1:
             total.append(f" · about {_clock(left)} left", style="dim")
         return Group(*lines, total)
 

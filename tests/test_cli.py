@@ -288,6 +288,28 @@ def test_experiment_command(config: Callable[..., str], capfd: pytest.CaptureFix
     assert "simulated" in out
     assert main([*arguments, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == json.loads(Path("e/summary.json").read_text("utf-8"))
+    Path("e/runs/simulated-skillopt-seed1/result.json").unlink()
+    only = ["experiment", config(), "--methods", "zero-shot", "--seeds", "2", "--jobs", "1", "--out", "e", "--json"]
+    assert main(only) == 0  # a run that was not asked for is named, and is no failure of this command
+    assert [run["run"] for run in json.loads(capfd.readouterr().out)["failed"]] == ["simulated-skillopt-seed1"]
+
+
+def test_interrupted_experiment_continues(config: Callable[..., str], tmp_path: Path):
+    """Ctrl-C while two processes work: exit code 130, one line, none of them left; the same command finishes."""
+    path = config(optimizer=SMALL.replace("steps = 3", "steps = 6"))
+    arguments = ["experiment", path, "--methods", "skillopt,decoevo", "--seeds", "2", "--jobs", "2", "--out", "e"]
+    process = start(*arguments, cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(tmp_path.glob("e/runs/*/events.jsonl"))) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert len(errors(err)) == 1
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob("e/runs/*decoevo*/result.json"))
+    assert main(arguments) == 0
+    assert len(list(tmp_path.glob("e/runs/*/result.json"))) == 4
 
 
 def test_failed_run_decides_the_exit_code(config: Callable[..., str], server: SimulationServer, capfd: Any):
