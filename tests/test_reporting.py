@@ -18,9 +18,10 @@ from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import answer
 from decoevo_dspy.reporting.figures import DARK, LIGHT, drawings, write_figures
 from decoevo_dspy.reporting.measures import carried_forward, contrast, gap_at_end, proxy_trajectory, trajectory
-from decoevo_dspy.reporting.projection import METHODS, Experiment, load_experiments, load_run, printable
+from decoevo_dspy.reporting.projection import METHODS, Experiment, load_experiments, load_run
 from decoevo_dspy.reporting.report import write_report
 from decoevo_dspy.reporting.show import show_json, show_text
+from decoevo_dspy.reporting.text import printable
 from decoevo_dspy.skill import Skill
 
 SEEDS = (0, 1, 2)

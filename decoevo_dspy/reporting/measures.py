@@ -6,7 +6,8 @@ from math import fsum
 from typing import Any
 
 from decoevo_dspy import statistics
-from decoevo_dspy.reporting.projection import Event, Experiment, Run, in_order
+from decoevo_dspy.reporting.candidates import Event
+from decoevo_dspy.reporting.projection import Experiment, Run, in_order
 from decoevo_dspy.running.budget import UNBUDGETED
 from decoevo_dspy.statistics import MeanSD, PairedDifference
 

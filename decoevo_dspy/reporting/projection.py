@@ -1,21 +1,16 @@
-"""From files to values: runs, experiments, and every candidate of a run with its evidence. Reads only."""
+"""From files to values: runs and experiments. Reads only."""
 
-import difflib
 import json
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decoevo_dspy.errors import DataError
-from decoevo_dspy.skill import Skill
-
-Event = dict[str, Any]
-Outcome = Literal["accepted", "rejected", "discarded"]
+from decoevo_dspy.reporting.candidates import CandidateView, Event, candidates_of
+from decoevo_dspy.reporting.text import printable
 
 METHODS = (
     "zero-shot",
@@ -33,27 +28,6 @@ METHODS = (
     "no-distillation",
 )
 """The compared methods in the order in which tables show them (METHOD.md §5)."""
-
-_INVISIBLE = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
-
-
-def printable(text: object) -> str:
-    r"""Text in which nothing acts: control, bidi-override, surrogate and unassigned-forever characters as escapes.
-
-    >>> printable("a\x1b[31m\tb\n\ud800")
-    'a\\x1b[31m\tb\n\\ud800'
-    """
-    return "".join(_shown(character) for character in str(text).replace("\r\n", "\n"))
-
-
-def _shown(character: str) -> str:
-    if character in "\n\t":
-        return character
-    code = ord(character)
-    bad = unicodedata.category(character) in ("Cc", "Cs") or code in _INVISIBLE
-    if bad or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF or code in (0x2028, 0x2029):
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return character
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -91,58 +65,6 @@ def read_log(path: Path) -> list[Event]:
             raise DataError(f"{path}, line {number}: not an event")
         events.append(event)
     return events
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditView:
-    """One audit on the probe partition: what it looked at, and what it found."""
-
-    name: str
-    audited: int
-    ungraded: int
-    findings: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateView:
-    """One decision with everything it rested on.
-
-    ``levels`` holds (incumbent, candidate) of J or of each audit objective, on the scale of the log; ``changes`` counts
-    the gate's questions by ``up``, ``same``, ``down`` and ``ungraded``. ``batch`` is the graded train batch behind a
-    solver candidate; ``audits`` are the findings that the rewriter read.
-    """
-
-    number: int
-    skill: Literal["solver", "generator"]
-    step: int
-    round: int | None
-    outcome: Outcome
-    reason: str
-    parent: str
-    key: str | None
-    parent_text: str | None
-    text: str
-    summary: str
-    edits: tuple[Mapping[str, Any], ...]
-    deltas: Mapping[str, float | None]
-    standard_errors: Mapping[str, float | None]
-    levels: Mapping[str, tuple[float | None, float | None]]
-    changes: Mapping[str, Mapping[str, int]]
-    batch: Mapping[str, Any] | None
-    audits: tuple[AuditView, ...]
-    rubrics: tuple[Mapping[str, Any], ...]
-    trigger: str = ""
-
-    def diff(self, context: int = 2) -> list[str]:
-        """Unified diff from parent to candidate, without file headers; empty when either text is not in the log."""
-        if self.parent_text is None or not self.text:
-            return []
-        old, new = self.parent_text.split("\n"), self.text.split("\n")
-        return list(difflib.unified_diff(old, new, n=context, lineterm=""))[2:]
-
-    def failing_questions(self) -> Counter[str]:
-        """How many of the shown failures come from each question."""
-        return Counter(str(f.get("question_id")) for f in (self.batch or {}).get("failures_shown", ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +165,7 @@ class Run:
     @cached_property
     def candidates(self) -> tuple[CandidateView, ...]:
         """Every candidate in the order of its decision."""
-        return tuple(_candidates(self.events))
+        return tuple(candidates_of(self.events))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,101 +282,6 @@ def _sorted(runs: Iterable[Run]) -> tuple[Run, ...]:
     runs = list(runs)
     order = in_order(run.method for run in runs)
     return tuple(sorted(runs, key=lambda run: (run.benchmark, order.index(run.method), run.seed, run.name)))
-
-
-def _candidates(events: Sequence[Event]) -> Iterable[CandidateView]:
-    texts: dict[str, str] = {}
-    batch: Event | None = None
-    audits: list[AuditView] = []
-    number = 0
-    for event in events:
-        if event["kind"] == "run_started":
-            texts |= {Skill(event[name]).key: event[name] for name in ("solver_skill", "generator_skill")}
-        elif event["kind"] == "batch_graded":
-            batch = event
-        elif event["kind"] == "audit":
-            audits.append(
-                AuditView(
-                    name=str(event.get("audit")),
-                    audited=event.get("audited", 0),
-                    ungraded=event.get("ungraded", 0),
-                    findings=tuple(event.get("findings", ())),
-                )
-            )
-        elif event["kind"] in ("solver_decision", "generator_decision"):
-            number += 1
-            solver = event["kind"] == "solver_decision"
-            yield _candidate(event, number, texts, batch if solver else None, audits)
-            batch, audits = (None if solver else batch), []
-            if event.get("candidate"):
-                texts[event["candidate"]] = event.get("text", "")
-
-
-def _candidate(
-    event: Event, number: int, texts: Mapping[str, str], batch: Event | None, audits: Sequence[AuditView]
-) -> CandidateView:
-    reason = str(event.get("reason", ""))
-    levels, changes = _measured(event)
-    outcome: Outcome = "rejected"
-    if event.get("accepted"):
-        outcome = "accepted"
-    elif reason.startswith("discarded"):
-        outcome, reason = "discarded", reason.removeprefix("discarded:").strip()
-    return CandidateView(
-        number=number,
-        skill="solver" if event["kind"] == "solver_decision" else "generator",
-        step=event.get("step", 0),
-        round=event.get("round"),
-        outcome=outcome,
-        reason=reason,
-        parent=str(event.get("parent", "")),
-        key=event.get("candidate"),
-        parent_text=texts.get(str(event.get("parent", ""))),
-        text=event.get("text") or "",
-        summary=event.get("summary") or "",
-        edits=tuple(event.get("edits", ())),
-        deltas=event.get("deltas") or {},
-        standard_errors=event.get("standard_errors") or {},
-        levels=levels,
-        changes=changes,
-        batch=batch,
-        audits=tuple(audits),
-        rubrics=tuple(event.get("rubrics", ())),
-        trigger=event.get("trigger", ""),
-    )
-
-
-def _measured(event: Event) -> tuple[dict[str, tuple[float | None, float | None]], dict[str, dict[str, int]]]:
-    """The compared levels and, by question, how they moved."""
-    levels: dict[str, tuple[float | None, float | None]] = {}
-    changes: dict[str, dict[str, int]] = {}
-    for source in (event, event.get("proxy") or {}):
-        if "incumbent_J" in source:
-            levels["J"] = (source["incumbent_J"], source["candidate_J"])
-    if event.get("scores"):
-        changes["J"] = _moved(event["scores"].values())
-    for name, sides in (event.get("objectives") or {}).items():
-        old, new = sides.get("incumbent", {}), sides.get("candidate", {})
-        pairs = [(old.get(id), new.get(id)) for id in {*old, *new}]
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        levels[name] = (_mean(a for a, _ in both), _mean(b for _, b in both))
-        changes[name] = _moved(pairs)
-    return levels, changes
-
-
-def _moved(pairs: Iterable[Sequence[float | None]]) -> dict[str, int]:
-    moved = {"up": 0, "same": 0, "down": 0, "ungraded": 0}
-    for old, new in pairs:
-        if old is None or new is None:
-            moved["ungraded"] += 1
-        else:
-            moved["up" if new > old else "down" if new < old else "same"] += 1
-    return moved
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    numbers = list(values)
-    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _number(value: Any) -> float | None:

@@ -14,10 +14,10 @@ from decoevo_dspy.partition import NAMES
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import QUESTION, answer
 from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings, save
-from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments, printable
+from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
 from decoevo_dspy.reporting.show import evidence_line, levels_line
 from decoevo_dspy.reporting.tables import Table
-from decoevo_dspy.reporting.text import number, plural
+from decoevo_dspy.reporting.text import number, plural, printable
 from decoevo_dspy.running.folder import write_atomic
 
 SHOWN = 8

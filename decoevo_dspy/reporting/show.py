@@ -5,8 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.reporting.projection import CandidateView, Run, load_run, printable
-from decoevo_dspy.reporting.text import number, plural, signed
+from decoevo_dspy.reporting.candidates import CandidateView
+from decoevo_dspy.reporting.projection import Run, load_run
+from decoevo_dspy.reporting.text import number, plural, printable, signed
 
 SHOWN = 4
 """Failures and findings that are quoted per candidate; the others are counted."""

@@ -25,8 +25,8 @@ from decoevo_dspy.reporting.measures import (
     usage_by_role,
     usage_total,
 )
-from decoevo_dspy.reporting.projection import Experiment, in_order, load_experiments, printable
-from decoevo_dspy.reporting.text import interval, number, p_value, ratio, signed, span
+from decoevo_dspy.reporting.projection import Experiment, in_order, load_experiments
+from decoevo_dspy.reporting.text import interval, number, p_value, printable, ratio, signed, span
 from decoevo_dspy.running.folder import write_atomic
 from decoevo_dspy.statistics import MeanSD
 

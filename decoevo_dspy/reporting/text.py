@@ -1,6 +1,9 @@
-"""How figures are written: real minus signs, fixed decimals, and a reason instead of a missing figure."""
+"""How figures and foreign text are written: real minus signs, fixed decimals, and characters that cannot act."""
 
+import unicodedata
 from collections.abc import Sequence
+
+_INVISIBLE = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
 def number(value: float | None, decimals: int = 1) -> str:
@@ -76,3 +79,22 @@ def plural(count: float, noun: str) -> str:
     ('1 seed', '3 seeds')
     """
     return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: object) -> str:
+    r"""Text in which nothing acts: control, bidi-override, surrogate and unassigned-forever characters as escapes.
+
+    >>> printable("a\x1b[31m\tb\n\ud800")
+    'a\\x1b[31m\tb\n\\ud800'
+    """
+    return "".join(_shown(character) for character in str(text).replace("\r\n", "\n"))
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t":
+        return character
+    code = ord(character)
+    bad = unicodedata.category(character) in ("Cc", "Cs") or code in _INVISIBLE
+    if bad or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF or code in (0x2028, 0x2029):
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return character
