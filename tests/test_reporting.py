@@ -284,6 +284,7 @@ class TestPage:
         assert rows["direct-audit"][:2] == ["45.8 ± 2.5", "2 of 3"]
         assert rows["skillopt"][2] == "reference"
         assert rows["decoevo"][-1] == "1.89×"
+        assert [rows[m][5] for m in ("zero-shot", "skillopt", "decoevo")] == ["– / –", "1.0 / –", "1.0 / 1.0"]
         assert all("nan" not in cell.lower() for row in rows.values() for cell in row)
 
     def test_failed_runs_are_named(self, page: str):
@@ -352,7 +353,7 @@ class TestAnswer:
 
     def test_differences_from_the_paper(self, experiment: Experiment):
         """A control that is level with DecoEvo is called a difference from the paper."""
-        assert "direct-audit cannot be told apart from DecoEvo" in tables.order_note(experiment)
+        assert "direct-audit not to be told apart from DecoEvo" in tables.order_note(experiment)
 
 
 class TestFigures:

@@ -7,7 +7,7 @@ Wording follows the interval: on one side of 0 after Holm's adjustment it "holds
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from decoevo_dspy.reporting.measures import Contrast, contrast, family
+from decoevo_dspy.reporting.measures import Contrast, accepted, contrast, family
 from decoevo_dspy.reporting.projection import Experiment
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, plural, signed
 
@@ -187,6 +187,12 @@ checked."
         )
     if experiment.problems:
         said.append(f"{plural(len(experiment.problems), 'run')} did not finish or has no score; see below.")
+    idle = [m for m in experiment.methods if accepted(experiment, m, "generator") == 0]
+    if idle:
+        said.append(
+            f"{listed(idle)} accepted no generator candidate in any run: there the comparison with SkillOpt's fixed "
+            "generator tests nothing but chance."
+        )
     if gain.missing:
         said.append(f"{plural(gain.missing, 'seed')} lacks a score on one side of DecoEvo − SkillOpt and is left out.")
     return said

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any
+from typing import Any, Literal
 
 from decoevo_dspy import statistics
 from decoevo_dspy.reporting.candidates import Event
@@ -151,6 +151,12 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
         "benchmarks": experiment.benchmarks,
         "methods": methods,
     }
+
+
+def accepted(experiment: Experiment, method: str, skill: Literal["solver", "generator"]) -> float | None:
+    """Accepted candidates of one kind per run; ``None`` when the method proposed none."""
+    proposed = [c.outcome for run in experiment.of(method) for c in run.candidates if c.skill == skill]
+    return proposed.count("accepted") / len(experiment.of(method)) if proposed else None
 
 
 # --- trajectories

@@ -14,6 +14,7 @@ from decoevo_dspy.reporting.measures import (
     ABLATIONS,
     CONTROLS,
     Contrast,
+    accepted,
     contrast,
     family,
     gap_at_end,
@@ -26,7 +27,7 @@ from decoevo_dspy.reporting.measures import (
     usage_total,
 )
 from decoevo_dspy.reporting.projection import Experiment, in_order, load_experiments
-from decoevo_dspy.reporting.text import interval, number, p_value, printable, ratio, signed, span
+from decoevo_dspy.reporting.text import interval, listed, number, p_value, printable, ratio, signed, span
 from decoevo_dspy.running.folder import write_atomic
 from decoevo_dspy.statistics import MeanSD
 
@@ -106,6 +107,7 @@ def main_table(experiment: Experiment) -> Table:
                 score,
                 str(known) if known == planned else f"{known} of {planned}",
                 *_versus(experiment, method, entry.get("vs_skillopt")),
+                " / ".join(number(accepted(experiment, method, skill)) for skill in ("solver", "generator")),
                 number(entry.get("proxy_mean")),
                 ratio(entry.get("tokens_vs_skillopt")),
             )
@@ -114,13 +116,15 @@ def main_table(experiment: Experiment) -> Table:
     return Table(
         caption="Official scores on the test partition (0–100, mean ± sample SD over seeds)",
         columns=(
-            "Method", *several, average, "Seeds", "− SkillOpt [95 % CI]", "p", "Holm p", "Own proxy", "Tokens",
+            "Method", *several, average, "Seeds", "− SkillOpt [95 % CI]", "p", "Holm p", "Accepted s / g",
+            "Own proxy", "Tokens",
         ),
         rows=tuple(rows),
         strong=_strong(methods),
         note="Differences are paired by seed, with t-intervals; averages over benchmarks are taken inside a run first. "
         "Holm adjusts over all comparisons with SkillOpt. The proxy is each method's own J on V_s (0–100): it is not "
-        "comparable across methods and is no performance. Tokens are logical tokens relative to SkillOpt.",
+        "comparable across methods and is no performance. Accepted: solver and "
+        "generator candidates per run. Tokens are logical tokens relative to SkillOpt.",
     )  # fmt: skip
 
 
@@ -190,16 +194,20 @@ def ablation_table(experiment: Experiment) -> Table:
 def order_note(experiment: Experiment) -> str:
     """Where the measured order of methods departs from the paper's, in one paragraph; empty when nothing does."""
     said: list[str] = []
+    level: list[str] = []
+    above: list[str] = []
     for method in ("decoevo", "sc-coevo", *CONTROLS):
         one, reported = contrast(experiment, method, "skillopt"), paper.OVER_SKILLOPT[method]
         expected = 1 if reported.low > 0 else -1
         if one.direction is not None and one.direction == -expected:
-            said.append(f"{method} is {_side(one.direction)} SkillOpt, in the paper {_side(expected)} it")
+            said.append(f"{method} {_side(one.direction)} SkillOpt, in the paper {_side(expected)} it")
     for method in (*CONTROLS, *ABLATIONS):
-        if (one := contrast(experiment, "decoevo", method)).direction == -1:
-            said.append(f"{method} is above DecoEvo, in the paper below it")
-        elif one.direction == 0:
-            said.append(f"{method} cannot be told apart from DecoEvo, in the paper it is below")
+        direction = contrast(experiment, "decoevo", method).direction
+        (above if direction == -1 else level if direction == 0 else []).append(method)
+    if above:
+        said.append(f"{listed(above)} above DecoEvo, in the paper below it")
+    if level:
+        said.append(f"{listed(level)} not to be told apart from DecoEvo, in the paper below it")
     return f"Differs from the paper: {'; '.join(said)}." if said else ""
 
 
