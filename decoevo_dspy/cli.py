@@ -5,7 +5,6 @@ Results go to stdout, everything else to stderr. Imports that cost time are made
 
 import contextlib
 import io
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, DecoEvoError
+from decoevo_dspy.printing import console_for_results, print_json, print_result, print_summary
 from decoevo_dspy.quiet import quieten, quieten_litellm
 
 if TYPE_CHECKING:
@@ -90,16 +90,6 @@ def _work(again: str = "") -> Iterator[None]:
             raise Interrupted(f"interrupted; what was done is saved: run the same command again{again}") from None
 
 
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where runs, summary.json, report.html and figures go.")] = Path(
@@ -126,7 +116,7 @@ def demo(
         asked = _names(methods), range(first_seed, first_seed + seeds)
         summary = _experiment([config], *asked, out, jobs)
         written = _write_report(out)
-    _print_summary(summary, out, written, as_json, asked)
+    print_summary(summary, out, written, as_json, asked)
 
 
 @app.command()
@@ -153,9 +143,9 @@ def optimize(
         with Progress(folder / "calls.sqlite", steps=_steps(loaded)) as progress:
             result = run_one(loaded, folder, resume=resume, callbacks=[lambda event: progress(folder.name, event)])
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
-        _print_result(result, folder)
+        print_result(result, folder)
     if result.get("stopped_by") == "budget" and table.method not in MATCHED and not is_complete(result):
         raise BudgetExceeded(f"{_cap(folder)}; the state is saved in {folder}: raise [budget] and add --resume")
 
@@ -183,7 +173,7 @@ def experiment(
         loaded = [_load(path, num_threads=threads) for path in configs]
         asked = _names(methods), range(first_seed, first_seed + seeds)
         summary = _experiment(loaded, *asked, out, jobs)
-    _print_summary(summary, out, [], as_json, asked)
+    print_summary(summary, out, [], as_json, asked)
 
 
 @app.command()
@@ -211,11 +201,11 @@ def evaluate(
             raise ConfigurationError("give either a run, program or responses file, or --zero-shot")
         found = score_target(target, _load(config, num_threads=threads), benchmark=benchmark)
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     official = found["official"]
     score = official["score"]
-    console = _console()
+    console = console_for_results()
     console.print(f"official score  {'none' if score is None else f'{score:.2f}'}  ({found['benchmark']}, test)")
     console.print(f"graded          {official['n_graded']} of {official['n_total']}, by {official['grader']}")
     if not official["official_prompt"]:
@@ -233,7 +223,7 @@ def show(
     from decoevo_dspy.reporting.show import show_json, show_text
 
     if as_json:
-        _print_json(show_json(run))
+        print_json(show_json(run))
     else:
         print(show_text(run, diff))
 
@@ -254,7 +244,7 @@ def report(
             raise ConfigurationError(f"{missing[0]}: no such folder")
         page = write_report(list(folders), (out or folders[0]) / "report.html")
     if as_json:
-        _print_json({"report": str(page)})
+        print_json({"report": str(page)})
     else:
         print(page)
 
@@ -270,7 +260,7 @@ def init(
 
     files = write_starter(folder)
     if as_json:
-        _print_json({"files": [str(file) for file in files]})
+        print_json({"files": [str(file) for file in files]})
     else:
         print("\n".join(map(str, files)))
 
@@ -307,7 +297,7 @@ def simulate(
     address = server.url
     with server:
         if as_json:
-            print(json.dumps({"api_base": address}), flush=True)
+            print_json({"api_base": address})
         else:
             print(f"simulated backbone at {address} (Ctrl-C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
@@ -355,58 +345,6 @@ def _write_report(out: Path) -> list[Path]:
     from decoevo_dspy.reporting.report import write_report
 
     return [write_report([out], out / "report.html"), *write_figures(out)]
-
-
-def _print_summary(
-    summary: dict[str, Any],
-    out: Path,
-    written: Sequence[Path],
-    as_json: bool,
-    asked: tuple[Sequence[str], Sequence[int]],
-) -> None:
-    """Print an experiment's figures; a failed run that was asked for decides the exit code, after all has been shown."""
-    if as_json:
-        _print_json(summary)
-    else:
-        from decoevo_dspy.reporting.tables import summary_table
-
-        console = _console()
-        console.print(summary_table(summary))
-        for failed in summary["failed"]:
-            console.print(f"failed: {failed['run']}: {failed['error']}", markup=False)
-        for file in [out / "summary.json", *written]:
-            console.print(str(file), markup=False, soft_wrap=True)
-    methods, seeds = asked
-    failed = [run for run in summary["failed"] if run["method"] in methods and run["seed"] in seeds]
-    if failed:
-        first = failed[0]
-        error = DecoEvoError(f"{len(failed)} of the runs failed; first {first['run']}: {first['error']}")
-        error.exit_code = first["exit_code"]
-        raise error
-
-
-def _print_result(result: dict[str, Any], folder: Path) -> None:
-    from rich.table import Table
-
-    official = result.get("official") or {}
-    usage = list(result["usage"].values())
-    tokens = sum(role["prompt_tokens"] + role["completion_tokens"] for role in usage)
-    costs = [role["usd"] for role in usage]
-    rows: list[tuple[str, str]] = [
-        ("official score", f"{official['score']:.2f}" if official.get("score") is not None else "–"),
-        ("graded", f"{official['n_graded']} of {official['n_total']} test questions" if official else "–"),
-        ("proxy J", f"{result['proxy']:.2f} (a selection score, no result)" if result["proxy"] is not None else "–"),
-        ("steps", f"{result['steps']}"),
-        ("accepted", f"{result['solver_accepted']} solver, {result['generator_accepted']} generator skills"),
-        ("calls", f"{sum(role['calls'] for role in usage):,}, {tokens:,} tokens"),
-        ("cost", "unknown price" if None in costs else f"${sum(costs):.2f}"),
-        ("stopped by", result["stopped_by"]),
-        ("folder", str(folder)),
-    ]
-    table = Table(show_header=False, box=None, title=f"{result['method']}, seed {result['seed']}", title_justify="left")
-    for name, value in rows:
-        table.add_row(name, value)
-    _console().print(table)
 
 
 def _cap(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Runs from configs: one run with its official evaluation, and methods × seeds × benchmarks with matched splits.
+"""Methods × seeds × benchmarks with matched splits.
 
 The runs of an experiment share one call store; those of one seed go one after another in one process, so that what
 they have in common is paid once. Continuing an experiment skips complete runs and resumes the others.
@@ -9,41 +9,22 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
-import dspy
-
-from decoevo_dspy.building import (
-    build_budget,
-    build_grader,
-    build_optimizer,
-    build_partitions,
-    build_role_lms,
-    build_student,
-    build_task,
-    load_data,
-    parts_for,
-    protected_text,
-)
+from decoevo_dspy.building import build_budget, build_grader, build_partitions, build_role_lms, load_data
 from decoevo_dspy.config import Config
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
-from decoevo_dspy.partition import Partitions
 from decoevo_dspy.running.budget import Budget
-from decoevo_dspy.running.events import Callback, Event, EventLog
+from decoevo_dspy.running.events import Event
 from decoevo_dspy.running.folder import RunFolder, write_json
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.settings import Settings
+from decoevo_dspy.single import MATCHED, is_complete, read_result, run_one
 from decoevo_dspy.summary import summarise
 from decoevo_dspy.teleprompters import METHODS
-
-MATCHED = {"budget-matched": "decoevo"}
-"""Methods whose budget is what another method's run of the same seed used."""
 
 RUN_CHANGES = {"optimizer": ("method", "seed", "num_threads"), "data": ("seed",)}
 MODEL_CHANGES = ("api_base", "api_key_env", "num_retries", "timeout")
@@ -54,127 +35,6 @@ POLL_S = 0.2
 
 Report = Callable[[str, Event], None]
 """(run name, event) → None: told of every event of every run."""
-
-
-def run_one(
-    config: Config,
-    out: Path,
-    *,
-    resume: bool = False,
-    store_path: Path | None = None,
-    budget: Budget | None = None,
-    data_seed: int | None = None,
-    callbacks: Iterable[Callback] = (),
-) -> dict[str, Any]:
-    """One run of ``optimizer.method`` in the folder ``out``, then its official evaluation; returns ``result.json``.
-
-    ``official`` is missing from the result when a budget stopped the run: the test partition stays closed then.
-
-    Raises:
-        ConfigurationError: for bad config or data, or a folder that already holds a run.
-        EndpointError: when the endpoint failed; the state is saved.
-    """
-    table, callbacks = config.optimizer, list(callbacks)
-    dataset, grader, role_lms = load_data(config), build_grader(config), build_role_lms(config)
-    partitions, student = build_partitions(config, dataset, data_seed), build_student()
-    optimizer = build_optimizer(
-        config, log_dir=out, resume=resume, callbacks=callbacks, budget=budget, role_lms=role_lms
-    )
-    shared = CallStore(store_path) if store_path else None
-    with closing(shared) if shared else nullcontext():
-        program = optimizer.optimise(
-            student,
-            parts_for(partitions, student),
-            store=shared,
-            protected=protected_text(dataset, partitions),
-            partitions=partitions.ids(),
-            config=config.resolved(),
-        )
-        result = read_result(out) or {}
-        if result.get("stopped_by") == "steps" or (table.method in MATCHED and result.get("stopped_by") == "budget"):
-            own = None if shared else CallStore(out / "calls.sqlite")
-            with closing(own) if own else nullcontext():
-                store = shared or own
-                assert store is not None
-                result = _evaluate(
-                    config, out, program, result, store, callbacks, dataset, partitions, grader, role_lms
-                )
-    return result
-
-
-def _evaluate(
-    config: Config,
-    out: Path,
-    program: dspy.Module,
-    result: Mapping[str, Any],
-    store: CallStore,
-    callbacks: Iterable[Callback],
-    dataset: Any,
-    partitions: Partitions,
-    grader: Any,
-    role_lms: Any,
-) -> dict[str, Any]:
-    """Score checkpoints on the diagnostic and the returned program on the test partition; write both into the run."""
-    from decoevo_dspy import dynamics
-    from decoevo_dspy.evaluation import evaluate
-
-    table = config.optimizer
-    with RunFolder(out, resume=True) as folder:
-        log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
-        with closing(log):
-            if partitions.diagnostic and not any(event["kind"] == "diagnostic" for event in log.events):
-                points = dynamics.measure(
-                    log.events,
-                    build_student(),
-                    partitions.diagnostic,
-                    dataset.gold,
-                    grader,
-                    task=build_task(config),
-                    settings=Settings(**table.settings),
-                    role_lms=role_lms,
-                    seed=table.seed,
-                    store=store,
-                    run=out.name,
-                    num_threads=table.num_threads,
-                    skill_target=table.skill_target,
-                    response_field=table.response_field,
-                )
-                for point in points:
-                    log.note("diagnostic", **point)
-            log.note("test_opened", by="optimize", questions=len(partitions.test))
-            evaluation = evaluate(
-                program,
-                partitions.test,
-                dataset.gold,
-                grader,
-                role_lms=role_lms,
-                seed=table.seed,
-                store=store,
-                run=out.name,
-                num_threads=table.num_threads,
-                solver_temperature=table.settings.get("solver_temperature", Settings.solver_temperature),
-                skill_target=table.skill_target,
-                response_field=table.response_field,
-            )
-            official = evaluation.to_dict()
-            log.note("official", by="optimize", **official)
-            finished = {**result, "official": official}
-            write_json(folder.path / "result.json", finished)
-    return finished
-
-
-def read_result(folder: Path) -> dict[str, Any] | None:
-    """A run's ``result.json``; ``None`` without a readable one."""
-    try:
-        value = json.loads((folder / "result.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def is_complete(result: Mapping[str, Any] | None) -> bool:
-    """Whether a run came to its end and was officially scored."""
-    return bool(result) and isinstance(result, Mapping) and result.get("official") is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -398,7 +398,7 @@ def test_simulate_serves_until_interrupted(tmp_path: Path):
 
     process = start("simulate", "--port", "0", "--json", cwd=tmp_path)
     assert process.stdout is not None
-    base = json.loads(process.stdout.readline())["api_base"]
+    base = json.loads("".join(process.stdout.readline() for _ in range(3)))["api_base"]
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
     request = urllib.request.Request(f"{base}/chat/completions", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as reply:
