@@ -16,6 +16,7 @@ def write_atomic(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
+        os.chmod(name, 0o644)  # mkstemp's 0600 would keep a report from those it is written for
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
