@@ -33,6 +33,7 @@ from decoevo_dspy.teleprompters.steps import LeakGuard
 from decoevo_dspy.teleprompters.student import (
     SkilledStudent,
     carried_skill,
+    inputs_of,
     question_of,
     targets_of,
     with_solver_skill,
@@ -358,7 +359,7 @@ def parts_of(given: Mapping[str, Sequence[dspy.Example]], seed: int) -> Parts:
         items[name] = []
         for index, example in enumerate(examples):
             question = question_of(example, index)
-            items[name].append(Item(question=question, inputs=example.inputs().toDict(), partition=name))
+            items[name].append(Item(question=question, inputs=inputs_of(example), partition=name))
     check_distinct((item.question, name) for name, members in items.items() for item in members)
     missing = [name for name in SHARES if name not in items]
     if missing:

@@ -140,7 +140,7 @@ class SkilledStudent:
 
     def _check_reached(self, skill: Skill, texts: Sequence[str]) -> None:
         """Raise at the first response if the skill never reached a prompt: nothing could be optimised then."""
-        if skill.key in self._reached or not texts:
+        if skill.key in self._reached:
             return
         lines = [line.strip() for line in skill.text.split("\n") if line.strip()]
         if lines and not all(any(line in text for text in texts) for line in lines):
@@ -203,6 +203,11 @@ def _pairs(turns: Sequence[Turn], user: str, assistant: str) -> list[dict[str, s
     return [{user: m.get(user, ""), assistant: m.get(assistant, "")} for m in messages]
 
 
+def inputs_of(example: dspy.Example) -> dict[str, Any]:
+    """The marked inputs as they are (``toDict`` would turn a `dspy.History` into a plain dict)."""
+    return dict(example.inputs().items())
+
+
 def question_of(example: dspy.Example, index: int) -> Question:
     """The question of an example: its ``id`` when it has one, and its input fields as text.
 
@@ -210,7 +215,7 @@ def question_of(example: dspy.Example, index: int) -> Question:
         ConfigurationError: naming the example, when it has no inputs or no text.
     """
     try:
-        inputs = example.inputs().toDict()
+        inputs = inputs_of(example)
     except ValueError as error:
         raise ConfigurationError(
             f"example {index}: no inputs are marked; use dspy.Example(...).with_inputs(...)"

@@ -256,3 +256,14 @@ def test_a_conversation_reads_as_turns():
     assert Question.of("u").text == "u"
     with pytest.raises(ValueError, match="last turn must be the user's"):
         Question(id="q", turns=turns[:2])
+
+
+def test_inputs_reach_the_student_as_they_are():
+    """A `dspy.History` stays one: a plain dict would not reach the model as turns."""
+    history = dspy.History(messages=[{"question": "first", "response": "reply"}])
+    rows = [
+        dspy.Example(history=history, question=f"last {i}", label=i).with_inputs("history", "question") for i in range(8)
+    ]
+    parts = parts_of({"train": rows}, seed=0)
+    assert all(item.inputs.keys() == {"history", "question"} for item in parts.train)
+    assert all(item.inputs["history"] is history for item in parts.train)

@@ -62,7 +62,8 @@ def call_scope(*, partition: str, sample: str) -> Iterator[Scope]:
     scope = Scope(partition=partition, sample=sample)
     token = _scope.set(scope)
     try:
-        yield scope
+        with dspy.context(decoevo_scope=scope):  # DSPy's own threads carry its settings, not our context variable
+            yield scope
     finally:
         _scope.reset(token)
 
@@ -137,7 +138,7 @@ class RecordedLM(dspy.BaseLM):
     def __call__(self, prompt: str | None = None, *, messages: Any = None, **kwargs: Any) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if prompt is not None and not isinstance(prompt, str):
             raise TypeError("typed lm15 requests cannot be recorded; call the LM with text or through an adapter")
-        scope = _scope.get() or Scope()
+        scope = _scope.get() or dspy.settings.get("decoevo_scope") or Scope()
         prompt, messages = encodable(prompt), encodable(messages)
         turns = messages if messages is not None else [{"role": "user", "content": prompt}]
         params = {**self.kwargs, **kwargs}
