@@ -302,6 +302,11 @@ def by_seed(rows: Sequence[Mapping[str, Any]], part: str, name: str, key: str) -
     return {r["seed"]: r[key] for r in rows if r["part"] == part and r["name"] == name and r[key] is not None}
 
 
+def expectations(rows: Sequence[Mapping[str, Any]], part: str, name: str) -> dict[int, float]:
+    """Expected official score of the final solver skill on the same test questions, by seed: no sampling noise."""
+    return {r["seed"]: r["truth"]["expected_test"] for r in rows if r["part"] == part and r["name"] == name}
+
+
 def compare(a: Mapping[int, float], b: Mapping[int, float]) -> dict[str, Any]:
     """Mean of a − b paired by seed, with the 95 % t-interval and the equivalence test."""
     seeds = sorted(a.keys() & b.keys())
@@ -336,6 +341,7 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             },
             "over_skillopt": compare(one, base) if name != "skillopt" else None,
             "over_decoevo": compare(one, best) if name != "decoevo" else None,
+            "expected_over_skillopt": compare(expectations(rows, "main", name), expectations(rows, "main", "skillopt")),
             "causes": causes(members),
         }
     others = [name for name in names if name != "skillopt"]
@@ -348,17 +354,19 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "decoevo": _mean(a.values()),
             "skillopt": _mean(b.values()),
             **compare(a, b),
+            "expected": compare(expectations(rows, part, "decoevo"), expectations(rows, part, "skillopt")),
             "causes": causes([r for r in rows if r["part"] == part and r["name"] == "decoevo"]),
         }
     for part in dict.fromkeys(r["part"] for r in rows if r["part"].startswith("curve:")):
         curve, value = part.removeprefix("curve:").split("=", 1)
         a = by_seed(rows, part, "decoevo", "official")
-        b = by_seed(rows, part, "skillopt", "official") or base
+        b = by_seed(rows, part, "skillopt", "official")
         one = compare(a, b)
         members = [r for r in rows if r["part"] == part and r["name"] == "decoevo"]
         found = causes(members)["generator"]
         summary["curves"].setdefault(curve, {})[value] = {
             **one,
+            "expected": compare(expectations(rows, part, "decoevo"), expectations(rows, part, "skillopt")),
             "decoevo": _mean(a.values()),
             "accepted": found["accepted"],
             "candidates": found["candidates"],
@@ -388,6 +396,7 @@ def causes(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "mean_gain": _mean(d["gain"] for d in judged),
             "mean_gain_accepted": _mean(d["gain"] for d in judged if d["accepted"]),
             "better_by_clause": clauses,
+            "bias": _bias(judged) if kind == "solver" else None,
             "surfaces_added": _mean(len(d["surfaces"]) for d in judged),
             "hidden_added": _mean(sum(not BY_KEY[k].obvious for k in d["added"]) for d in judged),
         }
@@ -398,6 +407,22 @@ def causes(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         found[key] = _mean(r["truth"][key] for r in members)
     found["unused"] = _mean(len(r["truth"]["unused"]) for r in members)
     return found
+
+
+NO_CHANGE = 0.5
+"""Points of true gain, either way, within which a solver candidate counts as no change."""
+
+
+def _bias(judged: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the solver gate measures where nothing changed: 100 ΔJ of candidates whose true gain is about 0.
+
+    An unbiased gate gives about 0 here (above it, when surface qualities were added that the rubrics reward).
+    ``mean_better`` is the same for candidates that are truly better by more: it should be well above 0.
+    """
+    seen = [(d["gain"], 100 * d["deltas"]["J"]) for d in judged if d["deltas"].get("J") is not None]
+    same = [delta for gain, delta in seen if abs(gain) <= NO_CHANGE]
+    better = [delta for gain, delta in seen if gain > NO_CHANGE]
+    return {"n": len(same), "mean": _mean(same), "n_better": len(better), "mean_better": _mean(better)}
 
 
 def _mean(values: Any) -> float | None:
@@ -492,14 +517,15 @@ def show(report: Mapping[str, Any]) -> None:
                     difference(over),
                     "–" if not over or over.get("p_holm") is None else f"{over['p_holm']:.3g}",
                     _paper(gain),
+                    difference(one["expected_over_skillopt"]) if name != "skillopt" else "–",
                     *(_number(one[key]) for key in ("proxy_gate", "proxy_test", "gap", "steps")),
                     f"{one['calls']:.0f}",
                     f"{one['tokens'] / main['skillopt']['tokens']:.2f}" if "skillopt" in main else "–",
                 )
             )
         header = (
-            "method", "official", "− skillopt [95 %]", "p Holm", "paper (HealthBench)", "proxy V_s", "proxy test",
-            "gap", "steps", "calls", "× tokens",
+            "method", "official", "− skillopt [95 %]", "p Holm", "paper (HealthBench)", "expected [95 %]", "proxy V_s",
+            "proxy test", "gap", "steps", "calls", "× tokens",
         )  # fmt: skip
         table(f"All methods, {len(seeds)} seeds {seeds[0]}–{seeds[-1]}, official on the test questions", header, rows)
         rows = []
@@ -525,12 +551,13 @@ def show(report: Mapping[str, Any]) -> None:
                 _number(one["skillopt"]),
                 difference(one),
                 _interval(one["ci90"]),
+                difference(one["expected"]),
                 {True: "yes", False: "no", None: "–"}[one["equivalent"]],
                 f"{one['causes']['generator']['accepted']:.1f} of {one['causes']['generator']['candidates']:.1f}",
             )
             for name, one in summary["controls"].items()
         ]
-        header = ("control", "decoevo", "skillopt", "difference [95 %]", "90 %", "within ±2", "g′ accepted")
+        header = ("control", "decoevo", "skillopt", "difference [95 %]", "90 %", "expected", "within ±2", "g′ accepted")
         table("Negative controls", header, rows)
     for curve, values in summary["curves"].items():
         rows = [
@@ -538,12 +565,15 @@ def show(report: Mapping[str, Any]) -> None:
                 value,
                 _number(one["decoevo"]),
                 difference(one),
+                difference(one["expected"]),
                 f"{one['accepted']:.1f} of {one['candidates']:.1f}",
                 one["n"],
             )
             for value, one in values.items()
         ]
-        table(f"Sensitivity: {curve}", ("value", "decoevo", "− skillopt [95 %]", "g′ accepted", "seeds"), rows)
+        table(
+            f"Sensitivity: {curve}", ("value", "decoevo", "− skillopt [95 %]", "expected", "g′ accepted", "seeds"), rows
+        )
     print("\nClaims of SIMULATION.md [simulated backbone]")
     for one in summary["verdicts"]:
         print(f"- {one['claim']}: {one['verdict'].upper()} ({one['measured']})")
@@ -577,6 +607,8 @@ def _show_causes(main: Mapping[str, Any]) -> None:
                 f"{s['accepted']:.1f} / {s['candidates']:.1f}",
                 f"{s['better_accepted']:.1f} / {s['better']:.1f}",
                 f"{s['worse_accepted']:.1f} / {s['worse']:.1f}",
+                f"{_number(s['bias']['mean'], '+.1f')} ({s['bias']['n']})",
+                f"{_number(s['bias']['mean_better'], '+.1f')} ({s['bias']['n_better']})",
             )
         )
     header = (
@@ -585,9 +617,13 @@ def _show_causes(main: Mapping[str, Any]) -> None:
     table("Generator candidates by true worth (accepted / all, per run)", header, rows)
     header = (
         "method", "g coverage %", "g hidden", "g surface", "s named", "s hidden", "s surface", "s adherence",
-        "in g, not in s", "expected test", "s′ accepted", "better", "worse",
+        "in g, not in s", "expected test", "s′ accepted", "better", "worse", "ΔJ no change (n)", "ΔJ better (n)",
     )  # fmt: skip
     table("Final skills and solver candidates by true worth", header, more)
+    print(
+        "expected: the world's expectation for the final skills on the same test questions, without sampling noise; "
+        f"no change: |true gain| ≤ {NO_CHANGE:g} points"
+    )
 
 
 def plan(
@@ -688,8 +724,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of every run")
     parser.add_argument("--quick", action="store_true", help="4 seeds, 2 of them for the curves, two curves")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--json", type=Path, help="write everything there")
+    parser.add_argument("--json", type=Path, help="write everything there, and rows as they come beside it")
+    parser.add_argument("--show", type=Path, help="run nothing: print the tables of rows written before")
     given = parser.parse_args(arguments)
+    if given.show:
+        rows = [json.loads(line) for line in given.show.read_text("utf-8").splitlines()]
+        report = {"label": LABEL, "seeds": sorted({r["seed"] for r in rows}), "summary": summarise(rows), "runs": rows}
+        write(given.json, report)
+        show(report)
+        return report
     seeds = given.seeds[:4] if given.quick else given.seeds
     work = plan(
         seeds,
