@@ -111,7 +111,13 @@ class ScriptedEndpoint:
         """Record a request and answer it."""
         with self._lock:
             if not request.path.endswith("/show"):
-                self.sent.append(Sent(path=request.path, headers={name.lower(): value for name, value in request.headers.items()}, body=body))
+                self.sent.append(
+                    Sent(
+                        path=request.path,
+                        headers={name.lower(): value for name, value in request.headers.items()},
+                        body=body,
+                    )
+                )
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
             answer = self._script(body)

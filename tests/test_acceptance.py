@@ -143,9 +143,7 @@ class TestParetoRule:
     """The generator gate on V_g."""
 
     @given(audits, st.floats(0.001, 0.5), st.floats(0, 0.5))
-    def test_it_is_exactly_the_inequality(
-        self, table: dict[str, list[tuple[float, float]]], delta: float, eta: float
-    ):
+    def test_it_is_exactly_the_inequality(self, table: dict[str, list[tuple[float, float]]], delta: float, eta: float):
         """Accept iff some Δ_k > δ and all Δ_j ≥ −η."""
         rises = [
             math.fsum(b for _, b in rows) / len(rows) - math.fsum(a for a, _ in rows) / len(rows)
@@ -172,9 +170,7 @@ class TestParetoRule:
         assert not accepted(ParetoRule(delta=1e-9).decide(old, old))
 
     @given(audits, names, st.floats(0, 0.9))
-    def test_undecided_never_accepts(
-        self, table: dict[str, list[tuple[float, float]]], name: str, limit: float
-    ):
+    def test_undecided_never_accepts(self, table: dict[str, list[tuple[float, float]]], name: str, limit: float):
         """One audit with too many ungraded questions is enough, however good the others look."""
         rows: dict[str, list[tuple[float | Ungraded, float | Ungraded]]] = {
             n: [(-1.0, 1.0) for _ in r] for n, r in table.items()

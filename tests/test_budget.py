@@ -224,9 +224,7 @@ class TestExecutor:
         assert Executor(4).map(lambda i: i, []) == []
 
     @pytest.mark.parametrize("threads", [1, 2, 5])
-    def test_no_more_calls_at_once_than_threads(
-        self, threads: int, endpoint: ScriptedEndpoint, recording: Recording
-    ):
+    def test_no_more_calls_at_once_than_threads(self, threads: int, endpoint: ScriptedEndpoint, recording: Recording):
         """The bound holds over nested maps, measured at the endpoint, and is used."""
         endpoint.answers(Answer(content="ok", delay_s=0.03))
         bench = recording(threads=threads)

@@ -25,7 +25,11 @@ def conversation(group: str, rounds: int) -> list[Question]:
     """The rounds of one conversation."""
     return [
         Question(
-            id=f"{group}-{r}", turns=(Turn(role="user", content=f"{group} asks {r}"),), group=group, round=r, stratum="g"
+            id=f"{group}-{r}",
+            turns=(Turn(role="user", content=f"{group} asks {r}"),),
+            group=group,
+            round=r,
+            stratum="g",
         )
         for r in range(1, rounds + 1)
     ]
@@ -163,9 +167,7 @@ def test_any_planted_duplicate_is_found(data: st.DataObject):
 
 def test_rounds_of_one_conversation_may_repeat_a_text():
     """A user may say the same twice; another conversation may not."""
-    again = [
-        Question(id=f"r{r}", turns=(Turn(role="user", content="go on"),), group="g", round=r) for r in (1, 2)
-    ]
+    again = [Question(id=f"r{r}", turns=(Turn(role="user", content="go on"),), group="g", round=r) for r in (1, 2)]
     assert len(Partitions(test=tuple(again)).test) == 2
     with pytest.raises(LeakageError, match="same text"):
         Partitions(test=tuple(again), train=(Question.of("Go on.", id="x"),))
@@ -262,7 +264,8 @@ def test_inputs_reach_the_student_as_they_are():
     """A `dspy.History` stays one: a plain dict would not reach the model as turns."""
     history = dspy.History(messages=[{"question": "first", "response": "reply"}])
     rows = [
-        dspy.Example(history=history, question=f"last {i}", label=i).with_inputs("history", "question") for i in range(8)
+        dspy.Example(history=history, question=f"last {i}", label=i).with_inputs("history", "question")
+        for i in range(8)
     ]
     parts = parts_of({"train": rows}, seed=0)
     assert all(item.inputs.keys() == {"history", "question"} for item in parts.train)

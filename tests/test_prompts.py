@@ -102,25 +102,19 @@ ROLES: dict[str, tuple[str, type[dspy.Signature], Callable[[], Any], Callable[[A
         PREFERS,
         signatures.PreferSeeing,
         ContrastiveAuditor,
-        lambda role: role.prefer_seeing(
-            QUESTION, "Unplug it.", "Buy a new one.", RUBRIC, (FIRST, SECOND), rng=rng()
-        ),
+        lambda role: role.prefer_seeing(QUESTION, "Unplug it.", "Buy a new one.", RUBRIC, (FIRST, SECOND), rng=rng()),
     ),
     "contrastive_auditor_reveal": (
         '{"miss": {"explanation": "e", "principle": "p"}}',
         signatures.RevealMiss,
         ContrastiveAuditor,
-        lambda role: role.reveal(
-            QUESTION, "Unplug it.", "Buy a new one.", "it is safe", RUBRIC, (FIRST, SECOND)
-        ),
+        lambda role: role.reveal(QUESTION, "Unplug it.", "Buy a new one.", "it is safe", RUBRIC, (FIRST, SECOND)),
     ),
     "solver_rewriter": (
         REWRITE,
         signatures.RewriteSolver,
         SolverRewriter,
-        lambda role: role.propose(
-            TASK, SKILL, [FAILURE], ["- append «- shout» (score 0.500 → 0.400)"], 3, sample="1"
-        ),
+        lambda role: role.propose(TASK, SKILL, [FAILURE], ["- append «- shout» (score 0.500 → 0.400)"], 3, sample="1"),
     ),
     "solver_rewriter_with_findings": (
         REWRITE,
@@ -168,9 +162,7 @@ def test_what_the_student_sends_is_pinned(capturing: Capture):
     """The solver's own signature behind DSPy's chat adapter, with the skill after the base instructions."""
     lm, engine = capturing("[[ ## response ## ]]\nok\n\n[[ ## completed ## ]]")
     signature = signatures.AnswerQuestion
-    student = dspy.Predict(
-        signature.with_instructions(with_skill(signature.instructions, SOLVER_HEADING, SKILL.text))
-    )
+    student = dspy.Predict(signature.with_instructions(with_skill(signature.instructions, SOLVER_HEADING, SKILL.text)))
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         student(question=QUESTION)
     check_golden("solver", as_text(engine.messages()))

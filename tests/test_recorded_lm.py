@@ -93,7 +93,9 @@ class TestReplay:
     def test_dspys_own_cache_is_bypassed(self, endpoint: ScriptedEndpoint, recording: Recording):
         """Two runs of another seed never share a reply through DSPy's cache (LESSONS pain 5)."""
         endpoint.answers("one", "two")
-        inner = dspy.LM("openai/cache-test", engine="litellm", api_base=f"{endpoint.origin}/v1", api_key="x", cache=True)
+        inner = dspy.LM(
+            "openai/cache-test", engine="litellm", api_base=f"{endpoint.origin}/v1", api_key="x", cache=True
+        )
         replies = [recording().record(inner, send_seed=False)("cached?") for _ in range(2)]
         assert replies == [["one"], ["two"]]
 
@@ -227,9 +229,7 @@ class TestBatches:
         assert [isinstance(one, Verdict) for one in found] == [i != 3 for i in range(8)]
         assert len(endpoint.sent) == 8
 
-    def test_a_storm_is_weathered_by_sending_failed_calls_again(
-        self, endpoint: ScriptedEndpoint, recording: Recording
-    ):
+    def test_a_storm_is_weathered_by_sending_failed_calls_again(self, endpoint: ScriptedEndpoint, recording: Recording):
         """When half of a batch failed, the failed calls alone are sent again and the batch is whole."""
         seen: list[str] = []
 
@@ -285,7 +285,13 @@ class TestRuns:
         """A short SkillOpt run over HTTP."""
         train = [dspy.Example(question=f"How do I fix problem {i}?").with_inputs("question") for i in range(8)]
         optimizer = SkillOpt(
-            TASK, steps=1, batch_size=2, role_lms=RoleLMs(default=endpoint.lm()), log_dir=folder, num_threads=2, **options
+            TASK,
+            steps=1,
+            batch_size=2,
+            role_lms=RoleLMs(default=endpoint.lm()),
+            log_dir=folder,
+            num_threads=2,
+            **options,
         )
         program: Any = optimizer.compile(dspy.Predict("question -> response"), trainset=train)
         return program.detailed_results
@@ -299,9 +305,7 @@ class TestRuns:
                 count[0] += 1
                 if fail(count[0]):
                     return Answer(status=500, body=ERROR)
-            reply = backbone.reply(
-                body["messages"], seed=body.get("seed"), response_format=body.get("response_format")
-            )
+            reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
             return Answer(content=reply.text)
 
         endpoint.script(answer)
@@ -317,9 +321,7 @@ class TestRuns:
         assert len(endpoint.sent) == 1
         assert '"stopped_by": "endpoint"' in (tmp_path / "run" / "result.json").read_text("utf-8")
 
-    def test_a_run_resumes_after_its_endpoint_was_down_from_the_start(
-        self, endpoint: ScriptedEndpoint, tmp_path: Path
-    ):
+    def test_a_run_resumes_after_its_endpoint_was_down_from_the_start(self, endpoint: ScriptedEndpoint, tmp_path: Path):
         """The failed first call is forgotten: the resumed run is like one that was never stopped."""
         endpoint.answers(Answer(status=500, body=ERROR))
         with pytest.raises(EndpointError, match="does not answer"):
@@ -358,9 +360,7 @@ class TestRuns:
                 return Answer(status=503, body=ERROR)
             if "JudgeCriterion" in form:
                 return Answer(content=GOOD.replace("7", "2"))
-            reply = backbone.reply(
-                body["messages"], seed=body.get("seed"), response_format=body.get("response_format")
-            )
+            reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
             return Answer(content=reply.text)
 
         endpoint.script(answer)
@@ -381,9 +381,7 @@ class TestRuns:
             text = str(body["messages"])
             if "JudgeCriterion" in str(body.get("response_format")) and "problem 5?" in text:
                 return Answer(content="no verdict today")
-            reply = backbone.reply(
-                body["messages"], seed=body.get("seed"), response_format=body.get("response_format")
-            )
+            reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
             return Answer(content=reply.text)
 
         endpoint.script(answer)

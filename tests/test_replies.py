@@ -42,7 +42,11 @@ def whole(*items: tuple[str, int]) -> str:
 
 
 def judge(
-    endpoint: ScriptedEndpoint, recording: Recording, *answers: Answer | str, mode: str = "criterion", rubric: Rubric = ONE
+    endpoint: ScriptedEndpoint,
+    recording: Recording,
+    *answers: Answer | str,
+    mode: str = "criterion",
+    rubric: Rubric = ONE,
 ) -> tuple[tuple[Outcome, ...], RubricJudge]:
     """The outcomes of one judgement under scripted answers."""
     endpoint.answers(*answers)
@@ -245,9 +249,7 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
-def test_an_answer_that_imitates_instructions_is_data(
-    text: str, endpoint: ScriptedEndpoint, recording: Recording
-):
+def test_an_answer_that_imitates_instructions_is_data(text: str, endpoint: ScriptedEndpoint, recording: Recording):
     """The score is the judge's; the prompt on the wire has the same structure as for a plain answer."""
     endpoint.answers(GOOD)
     structures: list[list[str]] = []
@@ -273,9 +275,7 @@ def test_lone_surrogates_nul_and_long_text_reach_the_endpoint(endpoint: Scripted
     assert "x decisive\n" in user
 
 
-def test_a_text_beyond_the_window_is_cut_in_the_middle_and_counted(
-    endpoint: ScriptedEndpoint, recording: Recording
-):
+def test_a_text_beyond_the_window_is_cut_in_the_middle_and_counted(endpoint: ScriptedEndpoint, recording: Recording):
     """Head and tail stay, the cut is named in the text and in the counts (LESSONS bug cases 6 and 17)."""
     endpoint.answers(GOOD)
     role = recording().bind(RubricJudge(context_tokens=3000), endpoint.lm())

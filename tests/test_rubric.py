@@ -40,9 +40,7 @@ def test_a_score_does_not_depend_on_the_order_of_criteria(pairs: list[tuple[floa
     """Permuting criteria with their verdicts changes nothing."""
     mixed = list(pairs)
     rng.shuffle(mixed)
-    scores = [
-        value(rubric_of([w for w, _ in p]).score([Verdict(score=e) for _, e in p])) for p in (pairs, mixed)
-    ]
+    scores = [value(rubric_of([w for w, _ in p]).score([Verdict(score=e) for _, e in p])) for p in (pairs, mixed)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-12)
 
 

@@ -64,7 +64,14 @@ def test_the_first_answer_stays(store: CallStore):
     assert len(list(store.calls())) == 1
 
 
-TEXTS = ["中文 😀 العربية", "lone \ud800 surrogate \udfff", "nul \x00 inside", "line\u2028sep\r\n\t", "", "'; DROP TABLE calls; --"]
+TEXTS = [
+    "中文 😀 العربية",
+    "lone \ud800 surrogate \udfff",
+    "nul \x00 inside",
+    "line\u2028sep\r\n\t",
+    "",
+    "'; DROP TABLE calls; --",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -143,9 +150,7 @@ def test_positions_only_grow(store: CallStore):
 
 def test_many_threads_may_write(store: CallStore):
     """No lost row, no locked database."""
-    threads = [
-        threading.Thread(target=lambda t=t: [store.put(call(f"{t}-{i}")) for i in range(20)]) for t in range(8)
-    ]
+    threads = [threading.Thread(target=lambda t=t: [store.put(call(f"{t}-{i}")) for i in range(20)]) for t in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -275,9 +275,7 @@ class TestFailures:
 class TestFields:
     """What is asked and what is judged."""
 
-    def test_the_response_field_is_response_then_the_last_unless_named(
-        self, capturing: Capture, recording: Recording
-    ):
+    def test_the_response_field_is_response_then_the_last_unless_named(self, capturing: Capture, recording: Recording):
         """Explicit, then ``response``, then the last output."""
         reply = "[[ ## response ## ]]\nR\n\n[[ ## note ## ]]\nN\n\n[[ ## completed ## ]]"
         lm, _ = capturing(reply)
@@ -343,9 +341,7 @@ class TestFields:
         """Head and tail stay; the cut is in the counts."""
         lm, engine = capturing(REPLY)
         counts = ReplyCounts()
-        student = skilled(
-            dspy.Predict("question -> response"), lm, recording(), context_tokens=2000, counts=counts
-        )
+        student = skilled(dspy.Predict("question -> response"), lm, recording(), context_tokens=2000, counts=counts)
         text = "START " + "x" * 50_000 + " END"
         student.respond(Item(question=Question.of(text), inputs={"question": text}, partition="train"), SKILL, "0")
         shown = engine.messages(0)[-1]["content"]
@@ -418,9 +414,7 @@ print(ascii(lm.history[-1]["messages"][0]["content"]))
 @pytest.mark.parametrize("how", ["saved", "folder"])
 def test_a_saved_program_loads_without_this_library(how: str, tmp_path: Path):
     """Plain DSPy in a process that cannot import decoevo_dspy loads it, and its prompt contains the skill."""
-    program = optimise(
-        dspy.Predict(dspy.Signature("question -> response", "BASE.")), steps=2, log_dir=tmp_path / "run"
-    )
+    program = optimise(dspy.Predict(dspy.Signature("question -> response", "BASE.")), steps=2, log_dir=tmp_path / "run")
     path = tmp_path / "run" / "solver.json"
     if how == "saved":
         path = tmp_path / "mine.json"

@@ -52,7 +52,9 @@ def test_openai_compatible_endpoints_get_the_schema_with_all_bounds(
     endpoint.answers(RUBRIC)
     recording().bind(RubricGenerator(), endpoint.lm(model)).generate("Q?")
     sent = endpoint.sent[0].body
-    assert sent["response_format"]["json_schema"]["schema"] == response_format(WriteRubric, False)["json_schema"]["schema"]
+    assert (
+        sent["response_format"]["json_schema"]["schema"] == response_format(WriteRubric, False)["json_schema"]["schema"]
+    )
     bounds = list(numbers(sent["response_format"]))
     assert {("maxLength", 240), ("minItems", 1), ("maxItems", 12), ("minimum", 1), ("maximum", 10)} <= {
         (key, value) for key, value in bounds if not isinstance(value, list)
@@ -107,9 +109,7 @@ def test_an_endpoint_that_cannot_take_schemas_is_asked_otherwise(
     assert endpoint.sent[0].body.get("response_format") == wanted
 
 
-def test_seeds_are_distinct_per_sample_and_derived_from_the_runs_seed(
-    endpoint: ScriptedEndpoint, recording: Recording
-):
+def test_seeds_are_distinct_per_sample_and_derived_from_the_runs_seed(endpoint: ScriptedEndpoint, recording: Recording):
     """Samples differ at the endpoint, runs of one seed agree, runs of other seeds do not."""
     endpoint.answers(RUBRIC)
     for seed in (0, 1, 0):
@@ -252,7 +252,11 @@ def test_without_token_probabilities_the_logprob_judge_gives_no_verdict(
         ([{'"': 1.0}, {"ye": 0.5, "n": 0.25, "no": 0.25}, {"s": 1.0}], ("yes", "no"), {"yes": 0.5, "no": 0.5}),
         ([{"NO": 0.8, "YES": 0.2}], ("yes", "no"), {"yes": 0.2, "no": 0.8}),
         ([{'"no reason: "': 1.0}, {"yes": 1.0, "no": 1e-9}], ("yes", "no"), {"yes": 1.0, "no": 0.0}),
-        ([{'"': 1.0}, {"B": 0.6, "A": 0.3, "equ": 0.1}], ("A", "B", "equivalent"), {"A": 0.3, "B": 0.6, "equivalent": 0.1}),
+        (
+            [{'"': 1.0}, {"B": 0.6, "A": 0.3, "equ": 0.1}],
+            ("A", "B", "equivalent"),
+            {"A": 0.3, "B": 0.6, "equivalent": 0.1},
+        ),
         ([], ("yes", "no"), None),
     ],
 )
@@ -267,7 +271,9 @@ def test_choice_probabilities(pieces: list[dict[str, float]], choices: tuple[str
 
 def preferring(endpoint: ScriptedEndpoint, *labels: str) -> None:
     """Scripted preferences."""
-    endpoint.answers(*[json.dumps({"preference": {"rationale": f"r{i}", "preferred": x}}) for i, x in enumerate(labels)])
+    endpoint.answers(
+        *[json.dumps({"preference": {"rationale": f"r{i}", "preferred": x}}) for i, x in enumerate(labels)]
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -288,9 +294,7 @@ def test_both_orders_keep_only_what_agrees(seed: int, endpoint: ScriptedEndpoint
     assert role.prefer("Q?", "ONE", "TWO", rng=random.Random(seed)).label == "equivalent"
 
 
-def test_both_orders_are_averaged_in_probability_where_there_are_any(
-    endpoint: ScriptedEndpoint, recording: Recording
-):
+def test_both_orders_are_averaged_in_probability_where_there_are_any(endpoint: ScriptedEndpoint, recording: Recording):
     """The sampled labels disagree; the averaged probabilities decide."""
 
     def answer(body: dict[str, Any]) -> Answer:
