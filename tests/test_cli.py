@@ -80,6 +80,23 @@ def test_optimize_prints_json_and_nothing_else(config: Callable[..., str], capfd
     assert "official score" in err
 
 
+def test_what_libraries_print_is_no_result(config: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capfd: Any):
+    """A library that prints while a run works cannot spoil the JSON on stdout."""
+    from decoevo_dspy.simulation.backbone import SimulatedBackbone
+
+    original = SimulatedBackbone.reply
+
+    def noisy(self: SimulatedBackbone, *args: Any, **options: Any) -> Any:
+        print("Give Feedback / Get Help")
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(SimulatedBackbone, "reply", noisy)
+    assert main(["optimize", config(), "--method", "zero-shot", "--out", "run", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["method"] == "zero-shot"
+    assert "Give Feedback" in err
+
+
 def test_optimize_prints_a_table(config: Callable[..., str], capfd: pytest.CaptureFixture[str]):
     """Without --json: the figures that matter, and where the run is."""
     assert main(["optimize", config(), "--method", "zero-shot", "--seed", "3"]) == 0
@@ -239,10 +256,13 @@ def test_interrupt_and_resume(config: Callable[..., str], server: SimulationServ
 
 def test_demo_in_a_bare_environment(tmp_path: Path):
     """``demo --json`` in a fresh process with an empty HOME and an ASCII locale: ``summary.json``'s object alone."""
-    process = start(
-        "demo", "--out", "d", "--seeds", "1", "--methods", "zero-shot", "--json",
-        cwd=tmp_path, HOME=str(tmp_path), LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii",
-    )  # fmt: skip
+    arguments = ["demo", "--out", "d", "--seeds", "1", "--methods", "zero-shot"]
+    bare = {"HOME": str(tmp_path), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
+    process = start(*arguments, cwd=tmp_path, **bare)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    assert "━" in out
+    process = start(*arguments, "--json", cwd=tmp_path, **bare)
     out, err = process.communicate(timeout=100)
     assert process.returncode == 0, err
     summary = json.loads(out)

@@ -261,6 +261,8 @@ def test_optimiser_sees_no_other_partition(load: Callable[[str], Config]):
 
     protected = protected_text(dataset, partitions)
     assert all(shingle_hashes(q.text) <= protected for q in partitions.test)
+    assert dataset.gold.shingle_hashes()
+    assert dataset.gold.shingle_hashes() <= protected
     assert dataset.gold.times_opened == 0
 
 
