@@ -104,7 +104,7 @@ class TestScoreGate:
 
     def test_an_ungraded_answer_is_left_out_on_both_sides(self):
         """A failure on a hard question must not lift the side that failed."""
-        rows: list[tuple[float | Ungraded, float | Ungraded]] = [(0.9, 0.9)] * 9 + [(0.0, LOST)]
+        rows: typing.Sequence[tuple[float | Ungraded, float | Ungraded]] = [*[(0.9, 0.9)] * 9, (0.0, LOST)]
         decision = ScoreGate(max_ungraded=0.1).decide(paired(rows))
         assert isinstance(decision, Rejected)
         assert decision.deltas == {"J": pytest.approx(0.0)}
@@ -175,7 +175,7 @@ class TestParetoRule:
         rows: dict[str, list[tuple[float | Ungraded, float | Ungraded]]] = {
             n: [(-1.0, 1.0) for _ in r] for n, r in table.items()
         }
-        rows[name] = [(LOST, 1.0)] * 9 + [(-1.0, 1.0)]
+        rows[name] = [*[(LOST, 1.0)] * 9, (-1.0, 1.0)]
         decision = ParetoRule(max_ungraded=min(limit, 0.89)).decide(*objectives(rows))
         assert isinstance(decision, Rejected)
         assert decision.reason.startswith("undecided")

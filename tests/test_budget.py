@@ -26,7 +26,7 @@ class TestBudget:
 
     @pytest.mark.parametrize("field", ["max_calls", "max_tokens", "max_usd"])
     @pytest.mark.parametrize("bad", [0, -1, float("nan")])
-    def test_a_cap_is_above_zero(self, field: str, bad: float):
+    def test_a_cap_is_above_zero(self, field: str, bad: Any):
         """A cap of 0 would stop everything; NaN would stop nothing."""
         with pytest.raises(ConfigurationError, match=f"budget.{field}"):
             Budget(**{field: bad})

@@ -23,14 +23,17 @@ from decoevo_dspy.roles import (
     SolverRewriter,
     StructuralAuditor,
 )
-from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, response_format, schema_bound
+from decoevo_dspy.roles import adapter as adapter_module
+from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, schema_bound
 from decoevo_dspy.roles.base import max_tokens
+from decoevo_dspy.roles.matcher import Matcher
 from decoevo_dspy.roles.text import SOLVER_HEADING, Failure, Finding, fence, scored_rubric_text, with_skill
 from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
 from decoevo_dspy.skill import Skill
 from decoevo_dspy.task import Task
 
 GOLDEN = Path(__file__).parent / "golden"
+response_format: Any = adapter_module.response_format  # its cache asks for hashable arguments; classes are
 UPDATE = bool(os.environ.get("DECOEVO_UPDATE_GOLDEN"))
 
 SIGNATURES: dict[str, type[dspy.Signature]] = {
@@ -47,7 +50,7 @@ FIRST = (Verdict(score=1.0), Verdict(score=0.3))
 SECOND = (Verdict(score=0.8), Ungraded(reason="truncated"))
 SKILL = Skill("# Rules\n- be brief\n  - really")
 VERDICT = '{"verdict": {"rationale": "r", "score": 7}}'
-JUDGED = '{"judgement": {"verdicts": [{"id": "c1", "rationale": "", "score": 1}, {"id": "c2", "rationale": "", "score": 2}]}}'
+JUDGED = json.dumps({"judgement": {"verdicts": [{"id": id, "rationale": "", "score": 1} for id in ("c1", "c2")]}})
 REWRITE = '{"rewrite": {"summary": "s", "edits": [{"op": "append", "target": "", "content": "- x"}]}}'
 PREFERS = '{"preference": {"rationale": "r", "preferred": "A"}}'
 FAILURE = Failure(question_id="q1", criterion="names the seal", points=2, score=0.3, rationale="only says 'a part'")
@@ -121,6 +124,12 @@ ROLES: dict[str, tuple[str, type[dspy.Signature], Callable[[], Any], Callable[[A
         signatures.RewriteSolver,
         SolverRewriter,
         lambda role: role.propose(TASK, SKILL, [], [], 3, sample="1", findings=SECTIONS),
+    ),
+    "matcher": (
+        '{"matches": {"pairs": []}}',
+        signatures.MatchCriteria,
+        Matcher,
+        lambda role: role.pairs(QUESTION, [("unplugs", 5), ("a seal", 2)], [("unplug", 8), ("not by hand", -3)]),
     ),
     "generator_rewriter": (
         REWRITE,
@@ -203,8 +212,7 @@ def test_every_string_list_and_number_of_a_reply_is_bounded(name: str):
         if kind == "string":
             assert isinstance(node.get("maxLength"), int), where
         if kind == "array":
-            assert {"minItems", "maxItems"} <= node.keys(), where
-            assert node["minItems"] >= 1, where
+            assert isinstance(node.get("maxItems"), int), where
         if kind in ("integer", "number"):
             assert {"minimum", "maximum"} <= node.keys(), where
             assert kind == "integer", f"{where}: grammars ignore the bounds of a number"
@@ -314,7 +322,7 @@ def test_the_shown_order_is_random_and_turned_back(capturing: Capture):
         lm, engine = capturing(PREFERS)
         role = ContrastiveAuditor()
         role.set_lm(lm)
-        label = role.prefer(QUESTION, "ONE", "TWO", rng=random.Random(seed))
+        label: Any = role.prefer(QUESTION, "ONE", "TWO", rng=random.Random(seed))
         prompt = as_text(engine.messages())
         order = "first-second" if prompt.index("ONE") < prompt.index("TWO") else "second-first"
         seen.add((order, label.label))

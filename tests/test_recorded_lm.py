@@ -160,7 +160,7 @@ class TestFailures:
         bench = recording()
         lm = bench.record(endpoint.lm())
         for _ in range(2):
-            with pytest.raises(CallFailed, match="endpoint: LM.*went wrong") as caught:
+            with pytest.raises(CallFailed, match=r"endpoint: LM.*went wrong") as caught:
                 lm("a")
             assert caught.value.infrastructure
         assert len(endpoint.sent) == 1
@@ -249,7 +249,7 @@ class TestBatches:
         """The last error is named; no failure stays committed, so that a resumed run asks again."""
         endpoint.answers(Answer(status=500, body=ERROR))
         bench = recording(threads=4)
-        with pytest.raises(EndpointError, match="3 batches in a row failed at the endpoint: .*went wrong"):
+        with pytest.raises(EndpointError, match=r"3 batches in a row failed at the endpoint: .*went wrong"):
             self.judged(bench, endpoint)
         assert len(endpoint.sent) == 8 * BATCH_TRIES
         assert list(bench.recorder.store.calls()) == []

@@ -1,6 +1,7 @@
 """`decoevo_dspy.skill`: canonical text, typed edits with a report each, and what never reaches a gate."""
 
 import inspect
+from typing import Any
 
 import dspy
 import pytest
@@ -40,7 +41,8 @@ def test_canonical_text_is_storable(text: str):
 def test_canonical_text_survives_dspy_instructions(text: str):
     """A skill read out of a predictor's instructions is the skill that was written into them."""
     skill = Skill(text)
-    base = dspy.Signature("question -> response", "Answer the question.")
+    signature: Any = dspy.Signature
+    base = signature("question -> response", "Answer the question.")
     kept = base.with_instructions(with_skill("Answer the question.", SOLVER_HEADING, skill.text)).instructions
     assert Skill(kept.partition(SOLVER_HEADING)[2]) == skill
     assert inspect.cleandoc(kept) == kept

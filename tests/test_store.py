@@ -1,4 +1,4 @@
-"""`decoevo_dspy.running.store` and `folder`: what was answered once is never asked again, and files are whole or absent."""
+"""`decoevo_dspy.running.store` and `folder`: nothing is asked twice, and files are whole or absent."""
 
 import os
 import sqlite3

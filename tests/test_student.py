@@ -23,6 +23,7 @@ from tests.conftest import Bench, CapturingEngine
 
 Capture = Callable[..., tuple[dspy.LM, CapturingEngine]]
 Recording = Callable[..., Bench]
+Signature: Any = dspy.Signature  # a call makes a class, which its metaclass does not tell the type checker
 SKILL = Skill("# Rules\n- name a dose\n- be brief {x} \\1")
 CHAT = "[[ ## {} ## ]]\nfine\n\n[[ ## completed ## ]]"
 REPLY = CHAT.format("response")
@@ -35,8 +36,8 @@ class TwoSteps(dspy.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.draft = dspy.Predict(dspy.Signature("question -> draft", "Draft it."))
-        self.final = dspy.Predict(dspy.Signature("question, draft -> response", "Write it."))
+        self.draft = dspy.Predict(Signature("question -> draft", "Draft it."))
+        self.final = dspy.Predict(Signature("question, draft -> response", "Write it."))
 
     def forward(self, question: str) -> dspy.Prediction:
         return self.final(question=question, draft=self.draft(question=question).draft)
@@ -80,7 +81,7 @@ class TestCarrying:
     def test_the_skill_follows_the_base_instructions(self, capturing: Capture, recording: Recording):
         """One predictor: base, heading, skill, in the system message and taken literally."""
         lm, engine = capturing(REPLY)
-        student = dspy.Predict(dspy.Signature("question -> response", "Answer the {question}."))
+        student = dspy.Predict(Signature("question -> response", "Answer the {question}."))
         assert skilled(student, lm, recording()).respond(ITEM, SKILL, "0") == "fine"
         system = engine.messages(0)[0]["content"]
         lines = [line.strip() for line in system.split("\n")]
@@ -133,7 +134,7 @@ class TestCarrying:
 
     def test_chained_optimisation_replaces_the_old_skill(self):
         """A program that carries a skill starts from it, and carries one skill in the end."""
-        first = optimise(dspy.Predict(dspy.Signature("question -> response", "BASE.")), steps=2)
+        first = optimise(dspy.Predict(Signature("question -> response", "BASE.")), steps=2)
         second = optimise(first, method=DecoEvo, steps=1, audit_every=1, seed=1)
         assert second.detailed_results.solver_skills[0] == first.detailed_results.solver_skill
         text = instructions(second)
@@ -143,7 +144,7 @@ class TestCarrying:
 
     def test_an_empty_skill_leaves_the_base_alone(self):
         """No heading without a skill."""
-        student = dspy.Predict(dspy.Signature("question -> response", "BASE."))
+        student = dspy.Predict(Signature("question -> response", "BASE."))
         assert instructions(with_solver_skill(student, ["self"], Skill(""))) == "BASE."
 
 
@@ -242,7 +243,7 @@ class TestFailures:
             def forward(self, question: str) -> dspy.Prediction:
                 raise ZeroDivisionError("in the student")
 
-        with pytest.raises(ConfigurationError, match="failed on every question of a batch: .*ZeroDivisionError"):
+        with pytest.raises(ConfigurationError, match=r"failed on every question of a batch: .*ZeroDivisionError"):
             optimise(Breaks())
 
     def test_an_unreadable_response_is_asked_for_once_more(self, capturing: Capture, recording: Recording):
@@ -303,7 +304,7 @@ class TestFields:
         self, capturing: Capture, recording: Recording
     ):
         """Earlier turns reach the model as real chat messages."""
-        signature = dspy.Signature(
+        signature = Signature(
             {
                 "history": (dspy.History, dspy.InputField()),
                 "question": (str, dspy.InputField()),
@@ -414,14 +415,14 @@ print(ascii(lm.history[-1]["messages"][0]["content"]))
 @pytest.mark.parametrize("how", ["saved", "folder"])
 def test_a_saved_program_loads_without_this_library(how: str, tmp_path: Path):
     """Plain DSPy in a process that cannot import decoevo_dspy loads it, and its prompt contains the skill."""
-    program = optimise(dspy.Predict(dspy.Signature("question -> response", "BASE.")), steps=2, log_dir=tmp_path / "run")
+    program = optimise(dspy.Predict(Signature("question -> response", "BASE.")), steps=2, log_dir=tmp_path / "run")
     path = tmp_path / "run" / "solver.json"
     if how == "saved":
         path = tmp_path / "mine.json"
         program.save(str(path))
     away = tmp_path / "away"
     away.mkdir()
-    site = Path(dspy.__file__).resolve().parents[1]
+    site = Path(str(dspy.__file__)).resolve().parents[1]
     # a link to every installed distribution but ours: an editable or plain install of this library must not be found
     shadow = tmp_path / "site"
     shadow.mkdir()

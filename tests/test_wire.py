@@ -13,8 +13,8 @@ import pytest
 from decoevo_dspy import DecoEvo, RoleLMs, SkillOpt, Task
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.role_lms import RoleOptions
-from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor
-from decoevo_dspy.roles.adapter import RoleAdapter, response_format
+from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor, adapter
+from decoevo_dspy.roles.adapter import RoleAdapter
 from decoevo_dspy.roles.rubric_judge import choice_probabilities
 from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
 from decoevo_dspy.signatures import JudgeCriterion, JudgeYesNo, WriteRubric
@@ -29,6 +29,7 @@ RUBRIC = '{"rubric": {"criteria": [{"requirement": "x", "points": 3}]}}'
 PREFERS = '{"preference": {"rationale": "r", "preferred": "A"}}'
 MODELS = ["openai/test", "hosted_vllm/Qwen/Qwen3-8B", "openai/Qwen/Qwen3-4B"]
 TASK = Task(name="advice", description="Everyday advice.", evaluation="Answers must be safe.")
+response_format: Any = adapter.response_format  # its cache asks for hashable arguments; classes are
 KEY = "zq-7f3Secret-KEY-0042"
 
 
@@ -426,7 +427,7 @@ def test_a_whole_decoevo_run_works_over_http(endpoint: ScriptedEndpoint, tmp_pat
 
 
 def test_a_small_token_limit_tightens_the_schema_that_is_sent(endpoint: ScriptedEndpoint, recording: Recording):
-    """An endpoint with few tokens gets shorter strings and lists, so that replies still end; scores keep their range."""
+    """An endpoint with few tokens gets shorter strings and lists, so that replies still end; ranges stay."""
     endpoint.answers(RUBRIC)
     recording().bind(RubricGenerator(), endpoint.lm(max_tokens=400)).generate("Q?")
     found = dict(numbers(endpoint.sent[0].body["response_format"]))
@@ -438,7 +439,8 @@ def test_a_whole_rubric_judgement_asks_for_exactly_its_number_of_verdicts(
     endpoint: ScriptedEndpoint, recording: Recording
 ):
     """minItems = maxItems = the number of criteria."""
-    reply = '{"judgement": {"verdicts": [{"id": "c1", "rationale": "", "score": 1}, {"id": "c2", "rationale": "", "score": 2}]}}'
+    verdicts = [{"id": id, "rationale": "", "score": 1} for id in ("c1", "c2")]
+    reply = json.dumps({"judgement": {"verdicts": verdicts}})
     endpoint.answers(reply)
     two = Rubric(criteria=(*ONE.criteria, Criterion(text="is brief")))
     recording().bind(RubricJudge("rubric"), endpoint.lm()).judge("Q?", "A", two)
