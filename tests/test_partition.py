@@ -94,6 +94,15 @@ def test_every_partition_holds_the_strata_in_proportion(seed: int, strata: int, 
         assert max(counts.values()) - min(counts.get(f"s{s}", 0) for s in range(strata)) <= 2
 
 
+@given(st.integers(0, 2**31 - 1))
+def test_a_rare_stratum_is_rare_everywhere(seed: int):
+    """Unequal strata keep their proportion in every partition."""
+    data = [Question.of(f"question {i}", id=f"q{i}", stratum="rare" if i % 4 == 0 else "common") for i in range(40)]
+    made = split(data, {"train": 20, "probe": 8, "test": 12}, seed)
+    counts = [sum(q.stratum == "rare" for q in members) for members in (made.train, made.probe, made.test)]
+    assert all(abs(found - wanted) <= 1 for found, wanted in zip(counts, (5, 2, 3), strict=True))
+
+
 def test_conversations_stay_together_and_only_test_gets_later_rounds():
     """Partitions that optimise take first rounds; the test partition takes whole conversations."""
     data = [q for i in range(12) for q in conversation(f"g{i}", 3)]

@@ -66,6 +66,23 @@ def test_append_then_delete_is_the_old_skill(old: list[str], new: str):
     assert [r.status for r in reports] == ["applied"]
 
 
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        ("- a", "# R\n\n- b\n\n- c"),
+        ("- b", "# R\n\n- a\n\n- c"),
+        ("- c", "# R\n\n- a\n- b"),
+        ("# R", "- a\n- b\n\n- c"),
+        ("- a\n- b", "# R\n\n\n- c"),
+        ("R", "#\n\n- a\n- b\n\n- c"),
+    ],
+)
+def test_delete_takes_its_passage_with_its_line_and_nothing_else(target: str, left: str):
+    """No blank line is left behind, and none is lost elsewhere."""
+    skill, _ = apply_edits(Skill("# R\n\n- a\n- b\n\n- c"), [Edit(op="delete", target=target)], 1)
+    assert skill.text == left
+
+
 @given(lines, word, st.data())
 def test_replace_there_and_back_is_the_old_skill(old: list[str], new: str, data: st.DataObject):
     """Replacing a line and replacing it back restores the document."""

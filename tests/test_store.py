@@ -131,10 +131,11 @@ def test_failures_are_forgotten_by_key_and_by_position_and_nothing_else(store: C
     store.put(call("bad2", error="endpoint: x"))
     store.put(call("bad3", error="endpoint: x"))
     store.put(call("theirs", error="endpoint: x", run="other"))
+    store.put(call("late"))
     assert store.forget_failures("run", keys=["bad2", "good", "theirs", "unknown"]) == 1
-    assert [c.key for c in store.calls()] == ["good", "bad1", "bad3", "theirs"]
+    assert [c.key for c in store.calls()] == ["good", "bad1", "bad3", "theirs", "late"]
     assert store.forget_failures("run", after=mark) == 1
-    assert [c.key for c in store.calls()] == ["good", "bad1", "theirs"]
+    assert [c.key for c in store.calls()] == ["good", "bad1", "theirs", "late"]
     assert [c.key for c in store.calls(run="other")] == ["theirs"]
 
 
