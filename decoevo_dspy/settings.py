@@ -31,9 +31,10 @@ class Settings:
         judge_mode: "criterion" (a call per criterion), "rubric" (a call per rubric) or "logprob" (token probabilities).
         both_orders: ask for every blind preference in both orders and keep what agrees (ours), default False.
         verify_rubrics: "fresh" draws the rubrics and verdicts of both generators again for the contrastive objective
-            (ours), "cached" is the paper's literal reading.
-        contrastive_objective: "net" is the resolved less the reversed share (ours), "resolution" the paper's.
-        verify_z: standard errors that a rise must exceed as well; ≥ 0, 0 is the paper's rule (ours).
+            (ours; default), "cached" is the paper's literal reading.
+        contrastive_objective: "resolution" is the share of resolved pairs (the paper's; default, see docs/EVIDENCE.md),
+            "net" takes the reversed share off (ours).
+        verify_z: standard errors that a rise must exceed as well; ≥ 0, default 1.645 (ours), 0 is the paper's rule.
         gate_z: the same for the solver gate; ≥ 0, default 0 (ours).
         max_ungraded: largest share of a gate's items that may be ungraded; in [0, 1), default 0.1 (ours).
         max_skill_chars: length cap of a skill in characters; ≥ 200, default 8000 (ours).
@@ -57,7 +58,7 @@ class Settings:
     judge_mode: Literal["criterion", "rubric", "logprob"] = "criterion"
     both_orders: bool = False
     verify_rubrics: Literal["fresh", "cached"] = "fresh"
-    contrastive_objective: Literal["net", "resolution"] = "net"
+    contrastive_objective: Literal["net", "resolution"] = "resolution"
     verify_z: float = 1.645
     gate_z: float = 0.0
     max_ungraded: float = 0.1

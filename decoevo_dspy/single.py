@@ -97,7 +97,8 @@ def _evaluate(
     with RunFolder(out, resume=True) as folder:
         log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
         with closing(log):
-            if partitions.diagnostic and not any(event["kind"] == "diagnostic" for event in log.events):
+            known = sum(event["kind"] == "diagnostic" for event in log.events)
+            if partitions.diagnostic and known < len(dynamics.checkpoints(log.events)):
                 points = dynamics.measure(
                     log.events,
                     build_student(),
@@ -114,7 +115,7 @@ def _evaluate(
                     skill_target=table.skill_target,
                     response_field=table.response_field,
                 )
-                for point in points:
+                for point in points[known:]:
                     log.note("diagnostic", **point)
             log.note("test_opened", by="optimize", questions=len(partitions.test))
             evaluation = evaluate(

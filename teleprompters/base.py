@@ -62,7 +62,7 @@ class CoEvolution(Teleprompter):
     sources there: steps (12), batch_size (16), audit_every K (3), patience M (2), epsilon ε (0.0), delta δ (0.02), eta
     η (0.01), tau_tie τ_tie (0.05), gamma γ (0.05), rollouts L (4), pairs_per_question (2), edit_budget (4),
     failure_below (0.7), judge_mode ("criterion"), both_orders (False), max_ungraded (0.1), verify_rubrics ("fresh"),
-    contrastive_objective ("net"), verify_z (1.645), gate_z (0.0).
+    contrastive_objective ("resolution"), verify_z (1.645), gate_z (0.0).
 
     Raises:
         ConfigurationError: for an impossible value, with the allowed range.

@@ -173,6 +173,8 @@ class Session:
                     lm("Reply with the word ready.", **limit)
                 except CallFailed as error:
                     raise EndpointError(f"{inner.model} (role {role}) does not answer: {error.reason}") from error
+                except EndpointError as error:
+                    raise EndpointError(str(error).replace("(role preflight)", f"(role {role})")) from error
 
     def write_run_file(
         self, *, method: str, settings: Settings, task: Task, partitions: Mapping[str, Sequence[str]], config: Any

@@ -79,6 +79,7 @@ class SimulatedGrader:
     """
 
     id = "simulated-world"
+    needs_model = False
 
     def grade(
         self,
