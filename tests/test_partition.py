@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from decoevo_dspy.errors import ConfigurationError, DataError, LeakageError
 from decoevo_dspy.partition import NAMES, Partitions, split
+from decoevo_dspy.seeds import derive
+from decoevo_dspy.seeds import generator as rng_for
 from decoevo_dspy.task import Question, Task, Turn, normalise, text_key
 from decoevo_dspy.teleprompters.base import parts_of
 from decoevo_dspy.teleprompters.student import question_of
@@ -279,3 +281,15 @@ def test_inputs_reach_the_student_as_they_are():
     parts = parts_of({"train": rows}, seed=0)
     assert all(item.inputs.keys() == {"history", "question"} for item in parts.train)
     assert all(item.inputs["history"] is history for item in parts.train)
+
+
+parts_of_a_purpose = st.lists(st.one_of(st.text("ab0", max_size=5), st.integers()), max_size=4).map(tuple)
+
+
+@given(st.integers(), parts_of_a_purpose, parts_of_a_purpose)
+def test_derived_seeds_depend_on_seed_and_purpose(seed: int, one: tuple[object, ...], other: tuple[object, ...]):
+    """31 bits, repeatable, and another purpose or seed is another stream."""
+    assert 0 <= derive(seed, *one) < 2**31
+    assert derive(seed, *one) == derive(seed, *one) != derive(seed + 1, *one)
+    if [str(part) for part in one] != [str(part) for part in other]:
+        assert rng_for(seed, *one).random() != rng_for(seed, *other).random()

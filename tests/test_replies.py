@@ -5,8 +5,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import dspy
 import pytest
 
+from decoevo_dspy.metric import MetricUngraded, RubricMetric
 from decoevo_dspy.roles import (
     ContrastiveAuditor,
     GeneratorRewriter,
@@ -429,3 +431,40 @@ def test_points_outside_their_range_are_no_rubric(points: str, endpoint: Scripte
 def test_reading_the_last_complete_object(text: str, found: Any):
     """An inner object of an unfinished outer one is no reply of its own."""
     assert last_object(text) == found
+
+
+class TestMetric:
+    """`RubricMetric`: a generated rubric as a metric for any DSPy optimiser."""
+
+    EXAMPLE = dspy.Example(question="Q?").with_inputs("question")
+    RUBRIC = (
+        '{"rubric": {"criteria": [{"requirement": "names a dose", "points": 3}, {"requirement": "b", "points": 1}]}}'
+    )
+
+    def metric(self, endpoint: ScriptedEndpoint, recording: Recording, judged: Answer | str = GOOD) -> RubricMetric:
+        """A metric at the endpoint."""
+        endpoint.script(lambda body: self.RUBRIC if "WriteRubric" in str(body) or "Draft" in str(body) else judged)
+        bench = recording()
+        return RubricMetric(bench.bind(RubricGenerator(), endpoint.lm()), bench.bind(RubricJudge(), endpoint.lm()))
+
+    def test_it_is_a_float_and_for_gepa_a_score_with_feedback(self, endpoint: ScriptedEndpoint, recording: Recording):
+        """A number in [0, 1]; called with a predictor's name, also the reasons by criterion."""
+        metric = self.metric(endpoint, recording)
+        prediction = dspy.Prediction(response="An answer.")
+        assert metric(self.EXAMPLE, prediction) == pytest.approx(0.7)
+        found = metric(self.EXAMPLE, prediction, None, "self", None)
+        assert found.score == pytest.approx(0.7)
+        assert "- names a dose: 0.7 of 1 (3 points). it does" in found.feedback
+
+    def test_a_question_keeps_its_rubric(self, endpoint: ScriptedEndpoint, recording: Recording):
+        """One rubric per question, however often it is graded."""
+        metric = self.metric(endpoint, recording)
+        for response in ("one", "two", "three"):
+            metric(self.EXAMPLE, dspy.Prediction(response=response))
+        assert sum("Write the rubric" in sent.prompt for sent in endpoint.sent) == 1
+
+    def test_what_cannot_be_graded_raises_and_is_no_zero(self, endpoint: ScriptedEndpoint, recording: Recording):
+        """The optimiser's own failure handling applies."""
+        metric = self.metric(endpoint, recording, "no verdict")
+        with pytest.raises(MetricUngraded, match="2 of 2 criteria ungraded: unparsable"):
+            metric(self.EXAMPLE, dspy.Prediction(response="one"))

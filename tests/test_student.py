@@ -12,9 +12,12 @@ import dspy
 import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, Skill, SkillOpt, Task, simulated_lm
-from decoevo_dspy.errors import ConfigurationError
+from decoevo_dspy.benchmarks.base import OfficialScore, SealedGold
+from decoevo_dspy.errors import ConfigurationError, EndpointError
+from decoevo_dspy.evaluation import evaluate
 from decoevo_dspy.roles.base import NoReply, ReplyCounts
 from decoevo_dspy.roles.text import SOLVER_HEADING
+from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Item
 from decoevo_dspy.simulation import load_simulated, simulated_task
 from decoevo_dspy.task import Question, Turn
@@ -390,6 +393,88 @@ def test_calls_from_dspys_own_threads_belong_to_their_draw(capturing: Capture, r
         assert student.respond(ITEM, SKILL, sample) == "fine"
     assert len(engine.requests) == 4
     assert {(call.partition, call.sample) for call in bench.recorder.store.calls()} == {("train", "0"), ("train", "1")}
+
+
+class CountingGrader:
+    """Scores every answered question 1; needs no model."""
+
+    id = "counting"
+    needs_model = False
+
+    def grade(self, questions: Any, responses: Any, gold: Any, client: Any, map: Any) -> OfficialScore:
+        """The share of answered questions is not the score: unanswered ones are ungraded."""
+        assert client is None
+        graded = [q.id for q in questions if q.id in responses]
+        return OfficialScore(
+            score=100.0 if graded else None,
+            n_graded=len(graded),
+            n_total=len(questions),
+            grader=self.id,
+            mode="official",
+            prompt_hash="0",
+            official_prompt=True,
+        )
+
+
+class TestEvaluation:
+    """The final pass over the test partition."""
+
+    ROUNDS = tuple(
+        Question(id=f"g-{r}", turns=(Turn(role="user", content=f"ROUND-{r}"),), group="g", round=r) for r in (2, 1)
+    )
+
+    def final(self, lm: dspy.BaseLM, questions: Any, program: dspy.Module | None = None) -> Any:
+        """One evaluation in memory."""
+        store = CallStore(None)
+        try:
+            return evaluate(
+                program or dspy.Predict("question -> response"),
+                questions,
+                SealedGold({}, {}),
+                CountingGrader(),
+                role_lms=RoleLMs(default=lm),
+                seed=0,
+                store=store,
+                run="final",
+                num_threads=1,
+            )
+        finally:
+            store.close()
+
+    def test_rounds_are_answered_in_order_after_the_programs_own_answers(self, capturing: Capture):
+        """The second round sees the first one's question and answer, whatever order the data has."""
+        lm, engine = capturing("[[ ## response ## ]]\nMY FIRST ANSWER\n\n[[ ## completed ## ]]", REPLY)
+        done = self.final(lm, self.ROUNDS)
+        first, second = (engine.messages(i)[-1]["content"] for i in (0, 1))
+        assert "ROUND-1" in first
+        assert "ROUND-2" not in first
+        assert "user: ROUND-1\n\nassistant: MY FIRST ANSWER\n\nuser: ROUND-2" in second
+        assert done.responses == {"g-1": "MY FIRST ANSWER", "g-2": "fine"}
+        assert done.usage["solver"]["calls"] == 2
+
+    def test_an_unanswered_question_is_named_and_not_graded(self, capturing: Capture):
+        """It is missing from the responses, with the reason beside it."""
+        lm, _ = capturing("unreadable", "unreadable", REPLY)
+        done = self.final(lm, [Question.of("one", id="a"), Question.of("two", id="b")])
+        assert done.responses == {"b": "fine"}
+        assert done.unanswered["a"].startswith("unparsable")
+        assert (done.score.n_graded, done.score.n_total) == (1, 2)
+        assert done.to_dict()["unanswered"].keys() == {"a"}
+
+    def test_an_endpoint_that_is_down_is_no_score(self):
+        """Not one answer, all for the endpoint's sake: an error, never 0 points."""
+        dead = dspy.LM("openai/t", engine="litellm", api_base="http://127.0.0.1:9/v1", api_key="x", num_retries=0)
+        with pytest.raises(EndpointError, match="no question of the test partition could be answered"):
+            self.final(dead, [Question.of("one", id="a")])
+
+    def test_the_program_is_asked_as_it_is(self, capturing: Capture):
+        """Its instructions are sent unchanged, with or without a skill in them."""
+        lm, engine = capturing(REPLY)
+        bare = dspy.Predict(Signature("question -> response", "BASE."))
+        self.final(lm, [Question.of("one", id="a")], bare)
+        assert SOLVER_HEADING not in engine.messages(0)[0]["content"]
+        self.final(lm, [Question.of("one", id="a")], with_solver_skill(bare, ["self"], SKILL))
+        assert "- name a dose" in engine.messages(1)[0]["content"]
 
 
 LOADER = """
