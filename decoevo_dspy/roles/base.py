@@ -235,25 +235,47 @@ def estimate_tokens(text: str) -> int:
 
 
 def fit(inputs: Mapping[str, Any], room: int) -> tuple[dict[str, Any], int]:
-    """Cut the longest texts in the middle until all inputs fit into ``room`` tokens; how many were cut.
+    """Cut the longest texts in the middle so that all inputs fit into ``room`` tokens; how many were cut.
 
-    Head and tail of a text stay (two thirds and one third), with a line between that tells how much is missing.
+    All cut texts get the same size. Head and tail of a text stay (two thirds and one third), with a line between that
+    tells how much is missing. A text keeps at least `LEAST_TOKENS`, so a very small room may still be passed: the
+    endpoint's own limit decides then.
     """
-    fitted, cut = dict(inputs), set[str]()
-    sizes = {name: estimate_tokens(value) + 12 for name, value in fitted.items() if isinstance(value, str)}
-    over = sum(sizes.values()) - room
-    while over > 0 and sizes:
-        name = max(sizes, key=lambda n: sizes[n])
-        value = fitted[name]
-        keep = int(len(value) * max(0.0, 1 - (over + 24) / sizes[name]))
-        keep = max(min(keep, int(len(value) * 0.9)), 200)
-        if keep >= len(value):
-            break
-        head = keep * 2 // 3
-        fitted[name] = (
-            f"{value[:head]}\n[… {len(value) - keep} characters cut …]\n{value[len(value) - (keep - head) :]}"
-        )
-        cut.add(name)
-        sizes[name] = estimate_tokens(fitted[name]) + 12
-        over = sum(sizes.values()) - room
-    return fitted, len(cut)
+    sizes = {name: estimate_tokens(value) + 12 for name, value in inputs.items() if isinstance(value, str)}
+    if sum(sizes.values()) <= room:
+        return dict(inputs), 0
+    cap = max(_level(list(sizes.values()), room), LEAST_TOKENS)
+    fitted, cut = dict(inputs), 0
+    for name, size in sizes.items():
+        if size > cap:
+            fitted[name] = _cut(fitted[name], (cap - MARKER_TOKENS) / size)
+            cut += 1
+    return fitted, cut
+
+
+LEAST_TOKENS = 80
+"""Tokens that a cut text keeps at least."""
+
+MARKER_TOKENS = 24
+"""Tokens that the line in the middle of a cut text takes."""
+
+
+def _level(sizes: list[int], room: int) -> int:
+    """The largest size t with Σ min(size, t) ≤ room; 0 when there is none.
+
+    >>> _level([10, 50, 90], 90)
+    40
+    """
+    left = room
+    for done, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - done)
+        if size > share:
+            return max(share, 0)
+        left -= size
+    return max(sizes, default=0)
+
+
+def _cut(text: str, share: float) -> str:
+    keep = int(len(text) * share)
+    head = keep * 2 // 3
+    return f"{text[:head]}\n[… {len(text) - keep} characters cut …]\n{text[len(text) - (keep - head) :]}"
