@@ -2,6 +2,7 @@
 
 import random
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -408,12 +409,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.stop_at = 0, 0
-        original = SimulatedBackbone.reply
+        original, lock = SimulatedBackbone.reply, threading.Lock()
 
         def reply(backbone: SimulatedBackbone, *args: Any, **options: Any) -> Any:
-            self.calls += 1
-            if self.calls == self.stop_at:
-                raise KeyboardInterrupt
+            with lock:
+                self.calls += 1
+                if self.calls == self.stop_at:
+                    raise KeyboardInterrupt
             return original(backbone, *args, **options)
 
         monkeypatch.setattr(SimulatedBackbone, "reply", reply)
@@ -464,6 +466,23 @@ class TestResume:
             assert trace(resumed) == trace(whole), k
             assert texts(resumed) == texts(whole), k
             assert counted.calls == total + 1, k
+
+    def test_an_interrupt_among_threads_sends_only_calls_in_flight_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """With four threads at most four calls are asked twice, and the run is the same."""
+        counted = Counted(monkeypatch)
+        whole = run(DecoEvo, log_dir=tmp_path / "whole", steps=2, num_threads=4)
+        total = counted.calls
+        for k in (total // 4, total // 2):
+            counted.calls, counted.stop_at = 0, k
+            with pytest.raises(KeyboardInterrupt):
+                run(DecoEvo, log_dir=tmp_path / f"k{k}", steps=2, num_threads=4)
+            counted.stop_at = 0
+            resumed = run(DecoEvo, log_dir=tmp_path / f"k{k}", steps=2, num_threads=4, resume=True)
+            assert trace(resumed) == trace(whole), k
+            assert texts(resumed) == texts(whole), k
+            assert total < counted.calls <= total + 4, k
 
     def test_a_finished_run_resumes_without_a_call(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Everything is replayed."""
