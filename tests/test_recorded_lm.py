@@ -42,11 +42,12 @@ class TestReplay:
         assert first == [["one"], ["two"], ["one"]]
         assert len(endpoint.sent) == 2
 
+    @pytest.mark.parametrize("send_seed", [True, False])
     @pytest.mark.parametrize(
         "change", ["prompt", "temperature", "role", "partition", "sample", "seed", "model", "rollout_id"]
     )
     def test_whatever_makes_another_sample_makes_another_call(
-        self, change: str, endpoint: ScriptedEndpoint, recording: Recording, tmp_path: Path
+        self, change: str, send_seed: bool, endpoint: ScriptedEndpoint, recording: Recording, tmp_path: Path
     ):
         """The key holds role, partition, sample, seed, model and content (LESSONS pain 5)."""
         endpoint.answers("one", "two")
@@ -57,7 +58,7 @@ class TestReplay:
                 "model": "openai/test", "rollout_id": 1,
             } | changed  # fmt: skip
             bench = recording(tmp_path / "calls.sqlite", seed=given["seed"])
-            lm = bench.record(endpoint.lm(given["model"]), given["role"])
+            lm = bench.record(endpoint.lm(given["model"]), given["role"], send_seed)
             with call_scope(partition=given["partition"], sample=given["sample"]):
                 return lm(given["prompt"], temperature=given["temperature"], rollout_id=given["rollout_id"])[0]
 
