@@ -5,7 +5,7 @@ The same names are constructor keywords of every teleprompter and keys of ``[opt
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 from decoevo_dspy.errors import ConfigurationError
 
@@ -71,44 +71,76 @@ class Settings:
             _check(field.name, getattr(self, field.name))
 
 
-_RANGES: dict[str, tuple[str, Any]] = {
-    "steps": ("a whole number from 0", lambda v: _whole(v) and v >= 0),
-    "batch_size": ("a whole number from 1", lambda v: _whole(v) and v >= 1),
-    "audit_every": ("a whole number from 1", lambda v: _whole(v) and v >= 1),
-    "patience": ("a whole number from 1", lambda v: _whole(v) and v >= 1),
-    "epsilon": ("a number in [0, 1]", lambda v: _number(v) and 0 <= v <= 1),
-    "delta": ("a number in (0, 1]", lambda v: _number(v) and 0 < v <= 1),
-    "eta": ("a number in [0, 1]", lambda v: _number(v) and 0 <= v <= 1),
-    "tau_tie": ("a number in [0, 1]", lambda v: _number(v) and 0 <= v <= 1),
-    "gamma": ("a number in (0, 1]", lambda v: _number(v) and 0 < v <= 1),
-    "rollouts": ("a whole number from 2", lambda v: _whole(v) and v >= 2),
-    "pairs_per_question": ("a whole number from 1", lambda v: _whole(v) and v >= 1),
-    "edit_budget": ("a whole number from 1 to 6", lambda v: _whole(v) and 1 <= v <= 6),
-    "failure_below": ("a number in (0, 1]", lambda v: _number(v) and 0 < v <= 1),
-    "judge_mode": ('"criterion", "rubric" or "logprob"', lambda v: v in ("criterion", "rubric", "logprob")),
-    "both_orders": ("true or false", lambda v: isinstance(v, bool)),
-    "verify_rubrics": ('"fresh" or "cached"', lambda v: v in ("fresh", "cached")),
-    "contrastive_objective": ('"net" or "resolution"', lambda v: v in ("net", "resolution")),
-    "verify_z": ("a number from 0", lambda v: _number(v) and v >= 0),
-    "gate_z": ("a number from 0", lambda v: _number(v) and v >= 0),
-    "max_ungraded": ("a number in [0, 1)", lambda v: _number(v) and 0 <= v < 1),
-    "max_skill_chars": ("a whole number from 200", lambda v: _whole(v) and v >= 200),
-    "solver_temperature": ("a number in [0, 2]", lambda v: _number(v) and 0 <= v <= 2),
-    "verify_temperature": ("a number in (0, 2]", lambda v: _number(v) and 0 < v <= 2),
+@dataclass(frozen=True, kw_only=True)
+class _Range:
+    """Numbers from ``low`` to ``high`` (``None`` = no limit); ``above`` and ``below`` leave out that end."""
+
+    low: float
+    high: float | None = None
+    whole: bool = False
+    above: bool = False
+    below: bool = False
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is such a number; booleans, NaN and infinities are not."""
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return False
+        if not math.isfinite(value) or value < self.low or (self.above and value == self.low):
+            return False
+        return self.high is None or value < self.high or (value == self.high and not self.below)
+
+    def __str__(self) -> str:
+        if self.whole:
+            return f"a whole number from {self.low:g}" + ("" if self.high is None else f" to {self.high:g}")
+        if self.high is None:
+            return f"a number from {self.low:g}"
+        return f"a number in {'(' if self.above else '['}{self.low:g}, {self.high:g}{')' if self.below else ']'}"
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One of some fixed values."""
+
+    values: tuple[str | bool, ...]
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is one of them (and of the same type: 1 is not True)."""
+        return any(value == known and type(value) is type(known) for known in self.values)
+
+    def __str__(self) -> str:
+        names = [f'"{known}"' if isinstance(known, str) else str(known).lower() for known in self.values]
+        return ", ".join(names[:-1]) + f" or {names[-1]}"
+
+
+_ALLOWED: dict[str, _Range | _Choice] = {
+    "steps": _Range(low=0, whole=True),
+    "batch_size": _Range(low=1, whole=True),
+    "audit_every": _Range(low=1, whole=True),
+    "patience": _Range(low=1, whole=True),
+    "epsilon": _Range(low=0, high=1),
+    "delta": _Range(low=0, high=1, above=True),
+    "eta": _Range(low=0, high=1),
+    "tau_tie": _Range(low=0, high=1),
+    "gamma": _Range(low=0, high=1, above=True),
+    "rollouts": _Range(low=2, whole=True),
+    "pairs_per_question": _Range(low=1, whole=True),
+    "edit_budget": _Range(low=1, high=6, whole=True),
+    "failure_below": _Range(low=0, high=1, above=True),
+    "judge_mode": _Choice(("criterion", "rubric", "logprob")),
+    "both_orders": _Choice((True, False)),
+    "verify_rubrics": _Choice(("fresh", "cached")),
+    "contrastive_objective": _Choice(("net", "resolution")),
+    "verify_z": _Range(low=0),
+    "gate_z": _Range(low=0),
+    "max_ungraded": _Range(low=0, high=1, below=True),
+    "max_skill_chars": _Range(low=200, whole=True),
+    "solver_temperature": _Range(low=0, high=2),
+    "verify_temperature": _Range(low=0, high=2, above=True),
 }
 
 NAMES = tuple(field.name for field in fields(Settings))
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check(name: str, value: Any) -> None:
-    wanted, fits = _RANGES[name]
-    if not fits(value):
-        raise ConfigurationError(f"{name} = {value!r}: give {wanted}")
+def _check(name: str, value: object) -> None:
+    if not _ALLOWED[name].fits(value):
+        raise ConfigurationError(f"{name} = {value!r}: give {_ALLOWED[name]}")

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 LINKED = ("signatures", "teleprompters")
-PURE = ("errors", "skill", "rubric", "task", "partition", "acceptance", "statistics")
+PURE = ("errors", "skill", "rubric", "task", "partition", "acceptance", "statistics", "seeds", "settings", "alignment")
 CODE = ("decoevo_dspy", *LINKED, "tests")
 EXPORTS = {
     "DecoEvo", "SkillOpt", "ScoreCoupledCoEvo", "TaskPrior", "BudgetMatched", "DirectAudit",

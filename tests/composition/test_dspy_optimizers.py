@@ -7,6 +7,7 @@ import dspy
 import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, RubricGenerator, RubricJudge, RubricMetric, SkillOpt, simulated_lm
+from decoevo_dspy.roles.base import signature_of
 from decoevo_dspy.simulation.benchmark import load_simulated, simulated_task
 from decoevo_dspy.skill import GENERATOR_SKILL
 
@@ -50,7 +51,7 @@ def optimizer(lm: dspy.LM, **changes: Any) -> DecoEvo:
 
 def skill_of(program: dspy.Module) -> str:
     """The instructions of the program's first predictor."""
-    return program.named_predictors()[0][1].signature.instructions  # type: ignore[union-attr]
+    return signature_of(program.named_predictors()[0][1]).instructions
 
 
 def test_after_bootstrap_keeps_the_demonstrations(
@@ -90,8 +91,9 @@ def test_inside_better_together(lm: dspy.LM, examples: list[dspy.Example], metri
     )
     program = together.compile(student, trainset=examples[:30], valset=examples[30:], strategy="d -> b")
     assert not getattr(program, "flag_compilation_error_occurred", False)
-    assert len(program.candidate_programs) >= 3
-    assert any("Skill for this task" in skill_of(one["program"]) for one in program.candidate_programs)
+    candidates: Any = program.candidate_programs
+    assert len(candidates) >= 3
+    assert any("Skill for this task" in skill_of(one["program"]) for one in candidates)
 
 
 def test_twice_in_a_row_carries_one_skill(lm: dspy.LM, examples: list[dspy.Example]) -> None:
@@ -155,6 +157,6 @@ def test_two_predictors_share_or_aim_the_skill(lm: dspy.LM, examples: list[dspy.
             return self.polish(question=question, draft=self.draft(question=question).response)
 
     program = optimizer(lm, skill_target="polish").compile(Chain(), trainset=examples)
-    instructions = {name: p.signature.instructions for name, p in program.named_predictors()}
+    instructions = {name: signature_of(p).instructions for name, p in program.named_predictors()}
     assert "Skill for this task" in instructions["polish"]
     assert not any("Skill for this task" in text for name, text in instructions.items() if name != "polish")
