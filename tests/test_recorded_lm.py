@@ -174,6 +174,19 @@ class TestFailures:
             "failed_calls": 0, "truncated_calls": 0, "latency_s": 0,
         }  # fmt: skip
 
+    def test_another_run_of_the_experiment_sends_a_failed_call_again(
+        self, endpoint: ScriptedEndpoint, recording: Recording, tmp_path: Path
+    ):
+        """A failure is the run's own: a run that shares the store is not failed by it, and does not erase it."""
+        endpoint.answers(Answer(status=500, body=ERROR))
+        first = recording(tmp_path / "calls.sqlite", run="first")
+        with pytest.raises(CallFailed):
+            first.record(endpoint.lm())("a")
+        endpoint.answers("fine")
+        second = recording(tmp_path / "calls.sqlite", run="second")
+        assert second.record(endpoint.lm())("a") == ["fine"]
+        assert [call.error == "" for call in first.recorder.store.calls()] == [False, True]
+
     def test_a_closed_port_is_an_infrastructure_failure(self, recording: Recording):
         """Endpoint down."""
         dead = dspy.LM("openai/t", engine="litellm", api_base="http://127.0.0.1:9/v1", api_key="x", num_retries=0)

@@ -16,6 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 FRAME_TOKENS = 60
 """Tokens that a reply needs beside what its schema bounds (LOCAL-LM.md)."""
 
+ID_PATTERN = r"^c[0-9]{1,2}$"
+"""The pattern of a criterion id; where the number of items is known it becomes the list of ids."""
+
 UNBOUNDED_CHARS = 4000
 """Assumed length of a string that its schema does not bound (a response), before it is fitted."""
 
@@ -147,6 +150,8 @@ def _scaled(value: Any, factor: float, items: int | None = None) -> Any:
         scaled["maxItems"] = max(least, -int(-scaled["maxItems"] * factor // 1))
         if items is not None:
             scaled["minItems"] = scaled["maxItems"] = items
+    if items is not None and scaled.get("pattern") == ID_PATTERN:
+        return {"type": "string", "enum": [f"c{i}" for i in range(1, items + 1)]}
     return scaled
 
 

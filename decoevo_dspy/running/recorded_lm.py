@@ -80,10 +80,14 @@ class Recorder:
     failures: list[str] = field(default_factory=list[str])
     _reasons: list[str] = field(default_factory=list[str])
 
-    def failed(self, call: Call) -> None:
+    def failure_key(self, key: str) -> str:
+        """Under which key a failed call is kept: a failure is this run's own, another run sends the call again."""
+        return f"{key}!{self.run}"
+
+    def failed(self, key: str, reason: str) -> None:
         """Remember that a call failed at the endpoint."""
-        self.failures.append(call.key)
-        self._reasons[:] = [call.error]
+        self.failures.append(key)
+        self._reasons[:] = [reason]
 
     @property
     def last_failure(self) -> str:
@@ -93,7 +97,7 @@ class Recorder:
     def forget(self, keys: Iterable[str]) -> None:
         """Take failed calls back, so that asking again sends them again."""
         wanted = set(keys)
-        self.store.forget_failures(self.run, keys=wanted)
+        self.store.forget_failures(self.run, keys=map(self.failure_key, wanted))
         for key in wanted:
             self.ledger.forget(key)
 
@@ -164,16 +168,19 @@ class RecordedLM(dspy.BaseLM):
             outputs=[],
         )
         with self.recorder.store.key_lock(key):
-            call = self.recorder.store.get(key)
+            call = self.recorder.store.get(key) or self.recorder.store.get(self.recorder.failure_key(key))
             self.recorder.ledger.begin(key, self.role)
             if call is None:
-                call = self.recorder.store.put(self._send(pending, messages=messages, prompt=prompt, kwargs=kwargs))
-            self.recorder.ledger.add(call)
+                sent = self._send(pending, messages=messages, prompt=prompt, kwargs=kwargs)
+                call = self.recorder.store.put(
+                    replace(sent, key=self.recorder.failure_key(key)) if sent.error else sent
+                )
+            self.recorder.ledger.add(replace(call, key=key))
         scope.calls.append(replace(call, messages=pending.messages))
         if call.error:
             infrastructure = call.error.startswith("endpoint")
             if infrastructure:
-                self.recorder.failed(call)
+                self.recorder.failed(key, call.error)
             raise CallFailed(call.error, infrastructure=infrastructure)
         return [_clean(output) for output in call.outputs]
 
