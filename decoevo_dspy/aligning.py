@@ -9,7 +9,7 @@ from typing import Any
 from decoevo_dspy.alignment import Alignment, QuestionAlignment, align_question, macro
 from decoevo_dspy.benchmarks.base import Dataset
 from decoevo_dspy.benchmarks.criteria import GoldCriteria, gold_criteria
-from decoevo_dspy.errors import DataError
+from decoevo_dspy.errors import DataError, EndpointError
 from decoevo_dspy.role_lms import RoleLMs
 from decoevo_dspy.roles import RubricGenerator
 from decoevo_dspy.roles.base import NoReply
@@ -49,6 +49,10 @@ class Aligner:
         """Alignment of the rubrics that ``skill`` writes; questions without gold criteria are left out.
 
         A question whose rubric or pairs could not be had is named in ``failures`` and in no average.
+
+        Raises:
+            ConfigurationError: for a benchmark without gold criteria per question.
+            EndpointError: when the endpoint failed for every question.
         """
         opened = dataset.gold.open_for_evaluation(question.id for question in questions)
         gold = {q.id: gold_criteria(dataset.name, q, opened[q.id]) for q in questions}
@@ -65,6 +69,7 @@ class Aligner:
         found = self.recorder.executor.map(lambda q: self._one(generator, q, gold[q.id], partition), asked)
         done = [one for one in found if isinstance(one, QuestionAlignment)]
         failures = {q.id: str(one) for q, one in zip(asked, found, strict=True) if isinstance(one, NoReply)}
+        self._stop_if_down(found)
         return macro(done, failures)
 
     def _one(
@@ -76,21 +81,25 @@ class Aligner:
         generated = [(criterion.text, criterion.points) for criterion in rubric.criteria]
         pairs = self.matcher.pairs(question.text, generated, gold, partition=partition)
         if isinstance(pairs, NoReply):
-            return pairs
+            unread = pairs.kind == "unparsable"  # such a reply may quote gold, and reasons go into logs
+            return NoReply(kind=pairs.kind, reason="the matcher's reply cannot be read") if unread else pairs
         return align_question(question.id, len(generated), [points for _, points in gold], pairs)
 
     def calibrate(self, labels: Sequence["LabelledPair"]) -> dict[str, Any]:
-        """The matcher against human labels: balanced accuracy, macro-F1, Cohen's κ, overall and by stratum."""
+        """The matcher against human labels: balanced accuracy, macro-F1, Cohen's κ, overall and by stratum.
+
+        Raises:
+            EndpointError: when the endpoint failed for every pair.
+        """
         said = self.recorder.executor.map(self._same, labels)
+        self._stop_if_down(said)
         graded = [(label, one) for label, one in zip(labels, said, strict=True) if isinstance(one, bool)]
         strata = sorted({label.stratum for label, _ in graded})
         return {
             **_agreement(graded),
             "n": len(graded),
             "ungraded": len(labels) - len(graded),
-            "by_stratum": {
-                stratum: {**_agreement([g for g in graded if g[0].stratum == stratum])} for stratum in strata
-            },
+            "by_stratum": {stratum: _by_stratum([g for g in graded if g[0].stratum == stratum]) for stratum in strata},
         }
 
     def _same(self, label: "LabelledPair") -> bool | NoReply:
@@ -98,6 +107,10 @@ class Aligner:
             label.question, [(label.generated, 1.0)], [(label.gold, label.points)], partition="calibration"
         )
         return pairs if isinstance(pairs, NoReply) else bool(pairs)
+
+    def _stop_if_down(self, found: Sequence[Any]) -> None:
+        if found and all(isinstance(one, NoReply) and one.infrastructure for one in found):
+            raise EndpointError(f"nothing could be matched: {self.recorder.last_failure}")
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """Calls and tokens of the alignment, per role."""
@@ -154,6 +167,10 @@ def _label(row: Any, place: str) -> LabelledPair:
         if not isinstance(value, known[name]) or (name == "points" and isinstance(value, bool)):
             raise DataError(f"{place}: field {name!r} has the wrong type ({type(value).__name__})")
     return LabelledPair(**row)
+
+
+def _by_stratum(graded: Sequence[tuple[LabelledPair, bool]]) -> dict[str, Any]:
+    return {**_agreement(graded), "n": len(graded)}
 
 
 def _agreement(graded: Sequence[tuple[LabelledPair, bool]]) -> Mapping[str, Any]:

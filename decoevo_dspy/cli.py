@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, DecoEvoError
-from decoevo_dspy.printing import console_for_results, print_json, print_result, print_summary
+from decoevo_dspy.printing import print_alignment, print_evaluation, print_json, print_result, print_summary
 from decoevo_dspy.quiet import quieten, quieten_litellm
 
 if TYPE_CHECKING:
@@ -202,14 +202,40 @@ def evaluate(
         found = score_target(target, _load(config, num_threads=threads), benchmark=benchmark)
     if as_json:
         print_json(found)
-        return
-    official = found["official"]
-    score = official["score"]
-    console = console_for_results()
-    console.print(f"official score  {'none' if score is None else f'{score:.2f}'}  ({found['benchmark']}, test)")
-    console.print(f"graded          {official['n_graded']} of {official['n_total']}, by {official['grader']}")
-    if not official["official_prompt"]:
-        console.print("note            the grader's prompt is this project's own wording (grader.official_checkout)")
+    else:
+        print_evaluation(found)
+
+
+@app.command()
+def align(
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run's folder.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A decoevo.toml file.")] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(metavar="LABELS", help="Check the matcher by human labels (JSON Lines: generated, gold, same)."),
+    ] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Another benchmark than the config's.")] = None,
+    partition: Annotated[str, typer.Option(help="Which partition's questions: test or diagnostic.")] = "test",
+    threads: Threads = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure how far a run's rubrics agree with the gold criteria: precision, recall and F1 by a matcher model.
+
+    The run's last generator skill stands beside its initial one. The matcher is [models.matcher], else the default.
+    With --calibrate and no run, only the matcher is checked.
+    """
+    with _work():
+        from decoevo_dspy.aligning_run import align_run
+
+        if config is None:
+            raise ConfigurationError("--config: give a decoevo.toml file")
+        loaded = _load(config, num_threads=threads)
+        found = align_run(run, loaded, benchmark=benchmark, partition=partition, labels=calibrate)
+    if as_json:
+        print_json(found)
+    else:
+        print_alignment(found)
 
 
 @app.command()

@@ -56,6 +56,7 @@ class GraderCalls:
         self._lm = RecordedLM(lm, role=role, recorder=recorder, send_seed=False)
         self._partition = partition
         self.model = lm.model
+        self.last_failure = ""
 
     def complete(
         self, messages: Sequence[Mapping[str, str]], *, params: Mapping[str, Any], sample: int = 0
@@ -69,6 +70,7 @@ class GraderCalls:
             try:
                 outputs = self._lm(messages=[dict(message) for message in messages], **params)
             except CallFailed as error:
+                self.last_failure = error.reason
                 raise ExecutionError(error.reason) from error
         text = outputs[0] if isinstance(outputs[0], str) else (outputs[0] or {}).get("text")
         return RawReply(text=text or "", finish_reason=scope.calls[-1].finish_reason)
@@ -96,7 +98,7 @@ def evaluate(
     Rounds of one conversation are answered in order, each after the program's own earlier answers.
 
     Raises:
-        EndpointError: when no question could be answered because the endpoint failed.
+        EndpointError: when no question could be answered, or no answer graded, because the endpoint failed.
     """
     recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
     student = _student(program, role_lms, recorder, solver_temperature, skill_target, response_field)
@@ -111,7 +113,7 @@ def evaluate(
     if questions and not responses and all(a.infrastructure for a in answers.values() if isinstance(a, NoReply)):
         raise EndpointError(f"no question of the {partition} partition could be answered: {recorder.last_failure}")
     client = grader_client(grader, role_lms, recorder, partition)
-    score = grader.grade(questions, responses, gold, client, recorder.executor.map)
+    score = _graded(grader, questions, responses, gold, client, recorder)
     return Evaluation(
         score=score,
         responses=responses,
@@ -134,14 +136,32 @@ def grade_responses(
     num_threads: int,
     partition: str = "test",
 ) -> Evaluation:
-    """Grade ready answers (question id → text), such as those of another system."""
+    """Grade ready answers (question id → text), such as those of another system.
+
+    Raises:
+        EndpointError: when no answer could be graded because the endpoint failed.
+    """
     recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
     client = grader_client(grader, role_lms, recorder, partition)
-    score = grader.grade(questions, responses, gold, client, recorder.executor.map)
+    score = _graded(grader, questions, responses, gold, client, recorder)
     missing = {q.id: "no response given" for q in questions if q.id not in responses}
     return Evaluation(
         score=score, responses=responses, unanswered=missing, usage=recorder.ledger.by_role(), partition=partition
     )
+
+
+def _graded(
+    grader: Grader,
+    questions: Sequence[Question],
+    responses: Mapping[str, str],
+    gold: SealedGold,
+    client: GraderCalls | None,
+    recorder: Recorder,
+) -> OfficialScore:
+    score = grader.grade(questions, responses, gold, client, recorder.executor.map)
+    if client is not None and not score.n_graded and set(score.figures["errors"]) == {ExecutionError.__name__}:
+        raise EndpointError(f"no answer could be graded: {client.last_failure}")
+    return score
 
 
 def grader_client(grader: Grader, role_lms: RoleLMs, recorder: Recorder, partition: str) -> GraderCalls | None:

@@ -1,5 +1,6 @@
 """``decoevo evaluate``: the official score of a run, a saved program, ready responses, or the initial program."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -34,28 +35,30 @@ def score_target(target: Path | None, config: Config, *, benchmark: str | None =
     """Score a target on the test partition: a run's folder, a program's JSON, responses as JSON Lines; ``None`` is
     the initial program. ``benchmark`` replaces the config's.
 
-    A run is scored on the test questions that it recorded, and its log says that they were opened.
+    A run is scored on the test questions that it recorded, and its log says that they were opened. With the config of
+    another benchmark than the run's this is a transfer: the run's skill as it is, on the other one's test partition.
 
     Raises:
         ConfigurationError: when the target, or a question that it needs, is not there.
+        EndpointError: when the endpoint of the solver or the grader failed throughout.
     """
     if benchmark is not None and benchmark != config.data.benchmark:
         config = config.with_benchmark(benchmark)
-    dataset = load_data(config)
     if target is not None and not target.exists():
         raise ConfigurationError(f"{target}: no such run, program or responses file")
-    if target is not None and target.is_dir():
-        official = _score_run(target, config, dataset)
-    else:
-        test = build_partitions(config, dataset).test
-        with closing(CallStore(None)) as store:
-            if target is not None and target.suffix == ".jsonl":
-                official = _score_responses(target, config, dataset, test, store)
-            else:
-                program = _initial(config) if target is None else _loaded(target)
-                official = _score(program, config, dataset, test, store, config.optimizer.seed, "evaluate")
+    dataset = load_data(config)
     name = "zero-shot" if target is None else str(target)
-    return {"target": name, "benchmark": config.data.benchmark, "partition": "test", "official": official}
+    found: dict[str, Any] = {"target": name, "benchmark": config.data.benchmark, "partition": "test"}
+    if target is not None and target.is_dir():
+        return {**found, **_score_run(target, config, dataset)}
+    test = build_partitions(config, dataset).test
+    with closing(CallStore(None)) as store:
+        if target is not None and target.suffix == ".jsonl":
+            official = _score_responses(target, config, dataset, test, store)
+        else:
+            program = _initial(config) if target is None else _loaded(target)
+            official = _score(program, config, dataset, test, store, config.optimizer.seed, "evaluate")
+    return {**found, "transfer": None, "official": official}
 
 
 def _score(
@@ -85,30 +88,29 @@ def _score(
 
 
 def _score_run(folder: Path, config: Config, dataset: Dataset) -> dict[str, Any]:
-    about = _run_file(folder)
-    program, seed = _loaded(folder / "solver.json"), int(about["seed"])
-    recorded = (about.get("config") or {}).get("data", {}).get("benchmark")
-    if recorded in (None, config.data.benchmark):
-        test = _recorded_test(about, folder, dataset)
-    else:
-        test = build_partitions(config, dataset, seed).test
-    shared = folder.parent.parent / "calls.sqlite"
-    path = shared if folder.parent.name == "runs" and shared.exists() else folder / "calls.sqlite"
-    with RunFolder(folder, resume=True), closing(CallStore(path)) as store:
+    about = run_file(folder)
+    program, benchmark = _loaded(folder / "solver.json"), config.data.benchmark
+    test, transfer = run_partition(about, folder, config, dataset)
+    with RunFolder(folder, resume=True), closing(CallStore(calls_of(folder))) as store:
         log = EventLog(folder / "events.jsonl", position=store.last_id)
         with closing(log):
-            log.note("test_opened", by="evaluate", benchmark=config.data.benchmark, questions=len(test))
-            official = _score(program, config, dataset, test, store, seed, folder.name)
-            log.note("evaluated", by="evaluate", benchmark=config.data.benchmark, **official)
+            store.forget_failures(folder.name, after=log.last_call)
+            log.note("test_opened", by="evaluate", benchmark=benchmark, questions=len(test), transfer=transfer)
+            official = _score(program, config, dataset, test, store, about["seed"], folder.name)
+            log.note("evaluated", by="evaluate", benchmark=benchmark, transfer=transfer, **official)
+            opened = times_opened(log.events, benchmark, recorded_benchmark(about))
         result = read_result(folder)
-        if result and not is_complete(result) and recorded == config.data.benchmark:
+        if result and not is_complete(result) and recorded_benchmark(about) == benchmark:
             write_json(folder / "result.json", {**result, "official": official})
-    return official
+    return {"transfer": transfer, "times_opened": opened, "official": official}
 
 
-def _run_file(folder: Path) -> Mapping[str, Any]:
-    import json
+def run_file(folder: Path) -> dict[str, Any]:
+    """A run's ``run.json``, with its ``partitions`` and ``seed`` checked.
 
+    Raises:
+        ConfigurationError: when there is no readable one.
+    """
     try:
         about = json.loads((folder / "run.json").read_text("utf-8"))
         return {**about, "partitions": dict(about["partitions"]), "seed": int(about["seed"])}
@@ -116,14 +118,53 @@ def _run_file(folder: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{folder}: no run here (run.json is missing or unreadable)") from None
 
 
-def _recorded_test(about: Mapping[str, Any], folder: Path, dataset: Dataset) -> list[Question]:
+def recorded_benchmark(about: Mapping[str, Any]) -> str | None:
+    """The benchmark that a run was optimised on; ``None`` for a run without a config."""
+    return (about.get("config") or {}).get("data", {}).get("benchmark")
+
+
+def calls_of(folder: Path) -> Path:
+    """The call store that a run's calls are in: its own, else its experiment's; its own when there is none yet."""
+    own, runs = folder / "calls.sqlite", folder.resolve().parent
+    shared = runs.parent / "calls.sqlite"
+    return shared if runs.name == "runs" and shared.exists() and not own.exists() else own
+
+
+def run_partition(
+    about: Mapping[str, Any], folder: Path, config: Config, dataset: Dataset, partition: str = "test"
+) -> tuple[list[Question], dict[str, str] | None]:
+    """The questions of a run's recorded partition; for a run of another benchmark, those of the config's own
+    partition, and both names as ``{"from", "to"}``. That split is drawn by the config's ``data.seed``, else by the
+    run's seed, and always by the run's seed for a run of an experiment.
+
+    Raises:
+        ConfigurationError: when the run recorded no such questions, or the data lacks one.
+    """
+    recorded, benchmark = recorded_benchmark(about), config.data.benchmark
+    if recorded in (None, benchmark):
+        return _recorded(about, folder, dataset, partition), None
+    own = config.data.seed if (folder / "calls.sqlite").exists() else None
+    dealt = build_partitions(config, dataset, about["seed"] if own is None else own)
+    return list(getattr(dealt, partition)), {"from": str(recorded), "to": benchmark}
+
+
+def times_opened(events: Sequence[Mapping[str, Any]], benchmark: str, recorded: str | None) -> int:
+    """How often the test partition of a benchmark was opened for a run, by its log."""
+    return sum(e["kind"] == "test_opened" and e.get("benchmark", recorded or benchmark) == benchmark for e in events)
+
+
+def _recorded(about: Mapping[str, Any], folder: Path, dataset: Dataset, partition: str) -> list[Question]:
     known = {question.id: question for question in dataset.questions}
-    ids = about["partitions"].get("test") or []
+    ids = about["partitions"].get(partition) or []
     if not ids:
-        raise ConfigurationError(f"{folder}: this run recorded no test partition; evaluate its solver.json instead")
+        raise ConfigurationError(
+            f"{folder}: this run recorded no {partition} partition; give a run of decoevo optimize, or its solver.json"
+        )
     for id in ids:
         if id not in known:
-            raise DataError(f"{folder}: its test question {id!r} is not in the config's data; give the data it ran on")
+            raise DataError(
+                f"{folder}: its {partition} question {id!r} is not in the config's data; give the data it ran on"
+            )
     return [known[id] for id in ids]
 
 

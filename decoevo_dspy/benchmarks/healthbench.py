@@ -178,7 +178,8 @@ class HealthBenchGrader(Base):
 
     def settings(self) -> dict[str, Any]:
         """The decisions that are printed with the score."""
-        return {**super().settings(), "conversation": self.conversation, **PARAMS}
+        shown = {"solver_system": self.solver_system} if self.conversation == "actual" else {}
+        return {**super().settings(), "conversation": self.conversation, **shown, **PARAMS}
 
     def messages(self, question: Question, answer: str, criterion: Criterion) -> list[dict[str, str]]:
         """The one user message of the official code.
