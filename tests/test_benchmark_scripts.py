@@ -58,14 +58,15 @@ def test_simulated_evidence_reports_methods_controls_and_claims(
     evidence = script("simulated_evidence")
     settings = evidence.parse_settings(["steps=1", "audit_every=1", "batch_size=3", "rollouts=2", "eta=1.0"])
     methods = ("zero-shot", "skillopt", "sc-coevo", "decoevo", "budget-matched", "no-structural")
-    work = evidence.plan([3, 4], [3], ("main", "controls"), methods, None, settings, TINY)
+    work = evidence.plan([3, 4], [3], ("main",), methods, None, settings, TINY)
+    work += evidence.plan([3], [3], ("controls",), methods, None, settings, TINY)
     work += [w for w in evidence.plan([3], [3], ("curves",), methods, ("eta",), settings, TINY) if "=0.2" in w.part]
     report = evidence.run(work, [3, 4], 1, tmp_path / "rows.jsonl")
     evidence.write(tmp_path / "evidence.json", report)
     evidence.show(report)
     read = json.loads((tmp_path / "evidence.json").read_text("utf-8"))
     assert read["label"] == "simulated backbone"
-    assert len(read["runs"]) == 2 * len(methods) + 2 * 2 * 2 + 2
+    assert len(read["runs"]) == 2 * len(methods) + 2 * 2 + 2
     assert len((tmp_path / "rows.jsonl").read_text("utf-8").splitlines()) == len(read["runs"])
     summary = read["summary"]
     assert list(summary["main"]) == list(methods)

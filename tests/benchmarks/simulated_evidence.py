@@ -114,6 +114,7 @@ def run_work(work: Work) -> list[dict[str, Any]]:
     partitions = split(dataset.questions, work.sizes, work.seed)
     parts, parameters = parts_for(partitions, student), _world(work.world)
     task = replace(simulated_task(), generator_skill=work.generator_skill)
+    protected = protected_text(dataset, partitions)
     rows: list[dict[str, Any]] = []
     paired: Budget | None = None
     with closing(CallStore(None)) as store:
@@ -132,7 +133,7 @@ def run_work(work: Work) -> list[dict[str, Any]]:
                 student,
                 parts,
                 store=store,
-                protected=protected_text(dataset, partitions),
+                protected=protected,
                 partitions=partitions.ids(),
             )
             result = result_of(program)
