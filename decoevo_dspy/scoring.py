@@ -51,14 +51,19 @@ def score_target(target: Path | None, config: Config, *, benchmark: str | None =
     found: dict[str, Any] = {"target": name, "benchmark": config.data.benchmark, "partition": "test"}
     if target is not None and target.is_dir():
         return {**found, **_score_run(target, config, dataset)}
-    test = build_partitions(config, dataset).test
+    test: Sequence[Question] = build_partitions(config, dataset).test
+    seed, transfer = config.optimizer.seed, None
     with closing(CallStore(None)) as store:
         if target is not None and target.suffix == ".jsonl":
             official = _score_responses(target, config, dataset, test, store)
         else:
             program = _initial(config) if target is None else _loaded(target)
-            official = _score(program, config, dataset, test, store, config.optimizer.seed, "evaluate")
-    return {**found, "transfer": None, "official": official}
+            about = run_file(target.parent) if target is not None and (target.parent / "run.json").exists() else {}
+            if target is not None and about.get("partitions", {}).get("test"):
+                seed = about["seed"]  # beside its run: that run's questions, whatever the config would deal
+                test, transfer = run_partition(about, target.parent, config, dataset)
+            official = _score(program, config, dataset, test, store, seed, "evaluate")
+    return {**found, "transfer": transfer, "official": official}
 
 
 def _score(
