@@ -112,11 +112,13 @@ def usage_rows(usage: dict[str, Any]) -> list[tuple[str, str]]:
 
 def print_alignment(found: dict[str, Any]) -> None:
     """Alignment of the last and the initial generator skill, the matcher's calibration, failures by name, and usage."""
+    from rich.markup import escape
     from rich.table import Table
 
     console = console_for_results()
     if found["run"] is not None:
-        table = Table(title=f"{found['run']} on {found['benchmark']}, {found['partition']}", title_justify="left")
+        title = escape(f"{found['run']} on {found['benchmark']}, {found['partition']}")
+        table = Table(title=title, title_justify="left")
         names = ("precision", "recall", "f1", "positive_precision", "positive_recall", "positive_f1")
         for name in ("generator skill", "precision", "recall", "F1", "P (positive)", "R (positive)", "F1 (positive)"):
             table.add_column(name)
@@ -141,6 +143,7 @@ def print_alignment(found: dict[str, Any]) -> None:
 
 
 def _print_calibration(figures: dict[str, Any]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="the matcher against human labels", title_justify="left")
@@ -148,7 +151,7 @@ def _print_calibration(figures: dict[str, Any]) -> None:
         table.add_column(name)
     for name, part in {"all": figures, **figures["by_stratum"]}.items():
         measures = (part[measure] for measure in ("balanced_accuracy", "macro_f1", "cohen_kappa"))
-        table.add_row(name or "(none)", *map(_fraction, measures), str(part["n"]))
+        table.add_row(escape(name) or "(none)", *map(_fraction, measures), str(part["n"]))
     console = console_for_results()
     console.print(table)
     if figures["ungraded"]:
