@@ -359,7 +359,7 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "causes": causes([r for r in rows if r["part"] == part and r["name"] == "decoevo"]),
         }
     for part in dict.fromkeys(r["part"] for r in rows if r["part"].startswith("curve:")):
-        curve, value = part.removeprefix("curve:").split("=", 1)
+        curve, value = part.removeprefix("curve:").rsplit("=", 1)
         a = by_seed(rows, part, "decoevo", "official")
         b = by_seed(rows, part, "skillopt", "official")
         one = compare(a, b)
