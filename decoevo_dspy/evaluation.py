@@ -104,8 +104,9 @@ def evaluate(
     student = _student(program, role_lms, recorder, solver_temperature, skill_target, response_field)
     skill = carried_skill(program, student.targets) or Skill("")
     answers: dict[str, str | NoReply] = {}
+    least = (int(getattr(grader, "min_chars", 0)), int(getattr(grader, "max_generations", 1)))
     for done in recorder.executor.map(
-        lambda group: _converse(group, program, student, skill, partition, sample), conversations(questions)
+        lambda group: _converse(group, program, student, skill, partition, sample, least), conversations(questions)
     ):
         answers.update(done)
     responses = {id: answer for id, answer in answers.items() if isinstance(answer, str)}
@@ -210,9 +211,18 @@ def conversations(questions: Sequence[Question]) -> list[list[Question]]:
 
 
 def _converse(
-    group: Sequence[Question], program: dspy.Module, student: SkilledStudent, skill: Skill, partition: str, sample: str
+    group: Sequence[Question],
+    program: dspy.Module,
+    student: SkilledStudent,
+    skill: Skill,
+    partition: str,
+    sample: str,
+    least: tuple[int, int],
 ) -> dict[str, str | NoReply]:
-    """Answer the rounds of one conversation; an unanswered round leaves its place in the history empty."""
+    """Answer the rounds of one conversation; an unanswered round leaves its place in the history empty.
+
+    ``least`` is a benchmark's rule for short answers: (characters that count as an answer, how often one is asked for).
+    """
     answers: dict[str, str | NoReply] = {}
     history: tuple[Turn, ...] = ()
     for question in group:
@@ -225,6 +235,10 @@ def _converse(
         )
         item = Item(question=asked, inputs=inputs_for(asked, program), partition=partition)
         answer = student.respond(item, skill, sample)
+        for again in range(2, least[1] + 1):
+            if isinstance(answer, NoReply) or len(answer.strip()) >= least[0]:
+                break
+            answer = student.respond(item, skill, f"{sample}/{again}")
         answers[question.id] = answer
         said = answer if isinstance(answer, str) else ""
         history = (*history, *question.turns, Turn(role="assistant", content=said))

@@ -518,6 +518,23 @@ def test_programs_responses_and_zero_shot(
     assert as_lines([request.body["messages"] for request in endpoint.sent]) == as_lines(expected)
 
 
+def test_short_pieces_are_written_anew(
+    tmp_path: Path, endpoint: ScriptedEndpoint, backbone: SimulationServer, monkeypatch: pytest.MonkeyPatch, capfd: Any
+):
+    """EQ-Bench: a piece under the least length is asked for three times, then left out; nothing graded is no score."""
+    _, config = set_up("eqbench-cw", tmp_path, endpoint, backbone, monkeypatch)
+    file = Path(config)
+    file.write_text(file.read_text("utf-8").replace("min_chars = 20", "min_chars = 100000"), encoding="utf-8")
+    before = backbone.counts["requests"]
+    official = run(capfd, "evaluate", "--zero-shot", "--config", config)["official"]
+    assert backbone.counts["requests"] - before == official["usage"]["solver"]["calls"] == 3 * 6
+    assert (official["score"], official["n_graded"], official["figures"]["too_short"]) == (None, 0, 6)
+    assert endpoint.sent == []
+    file.write_text(file.read_text("utf-8").replace("min_chars = 100000", "min_chars = -1"), encoding="utf-8")
+    assert main(["evaluate", "--zero-shot", "--config", config]) == 2
+    assert "min_chars must be an integer of at least 0" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(("source", "target"), [("healthbench", "llmeval-med"), ("writingbench", "eqbench-cw")])
 def test_transfer(
     source: str,

@@ -30,6 +30,7 @@ DEFAULT_MODEL = "anthropic/claude-3.7-sonnet"
 SEED = "<SEED>"
 ITERATIONS = 3
 MIN_CHARS = 500
+MAX_GENERATIONS = 3
 LONGEST_LINE = 200
 NEGATIVE = (
     "Unearned Transformations",
@@ -191,14 +192,16 @@ def aggregate(pieces: Sequence[float]) -> dict[str, float]:
 class EQBenchGrader(Base):
     """The official EQ-Bench Creative Writing rubric grader.
 
-    A piece under ``min_chars`` characters (stripped) is a failed generation and left out, as officially; a piece whose
-    judgement has no scores is asked again, up to ``max_attempts`` times (the official command is run again).
+    A piece under ``min_chars`` characters (stripped) is a failed generation: the solver writes it anew, up to
+    ``max_generations`` times in all, and a piece that stays short is left out, as officially. A piece whose judgement
+    has no scores is asked again, up to ``max_attempts`` times (the official command is run again).
     ``send_min_p`` (DECIDE): ``"auto"`` sends the official ``min_p`` except to OpenAI and Anthropic endpoints, which
     refuse it. ``criteria`` and ``negative`` come from the checkout when there is one.
     """
 
     max_attempts: int = 3
     min_chars: int = MIN_CHARS
+    max_generations: int = MAX_GENERATIONS
     send_min_p: Literal["auto"] | bool = "auto"
     criteria: tuple[str, ...] = (*POSITIVE, *NEGATIVE)
     negative: tuple[str, ...] = NEGATIVE
@@ -210,6 +213,10 @@ class EQBenchGrader(Base):
         super().__post_init__()
         if self.send_min_p not in ("auto", True, False):
             raise ConfigurationError(f"send_min_p must be 'auto', true or false, not {self.send_min_p!r}")
+        for name, least in (("min_chars", 0), ("max_generations", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigurationError(f"{name} must be an integer of at least {least}, not {value!r}")
         self.templates = self.templates or {"grader": Template(parts=formatted(OWN_WORDS))}
 
     def params(self, model: str) -> dict[str, Any]:
@@ -223,6 +230,7 @@ class EQBenchGrader(Base):
         return {
             **super().settings(),
             "min_chars": self.min_chars,
+            "max_generations": self.max_generations,
             "send_min_p": self.send_min_p,
         }
 
