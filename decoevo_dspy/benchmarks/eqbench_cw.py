@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.benchmarks.grading import (
     MODES,
     Ask,
     Base,
     Replies,
-    ask_all,
+    Sheet,
     bootstrap_means,
     means_by,
     strip_reasoning,
@@ -248,25 +248,18 @@ class EQBenchGrader(Base):
         )
         return [{"role": "user", "content": text}]
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
+    def judge(self, sheet: Sheet) -> OfficialScore:
         """Judge every piece that is long enough; ``per_question`` is the piece's mean on 0–20."""
-        answers = self.answers(questions, responses)
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+        questions, answers = sheet.questions, sheet.answers
+        items: dict[str, Gold] = sheet.gold
         long_enough = {key: text for key, text in answers.items() if len(text.strip()) >= self.min_chars}
         asks = [
             Ask(key=(q.id,), messages=self.messages(long_enough[q.id], items[q.id]))
             for q in questions
             if q.id in long_enough
         ]
-        params = self.params(client.model if client is not None else "")
-        asked = ask_all(asks, client, map, params=params, accept=self._accept, attempts=self.max_attempts)
+        params = self.params(sheet.client.model if sheet.client is not None else "")
+        asked = sheet.ask(asks, params, self._accept, self.max_attempts)
         values: dict[str, dict[str, float | None]] = {
             mode: {**{q.id: None for q in questions}, **{str(a.key[0]): self._piece(a, mode) for a in asked}}
             for mode in MODES
@@ -288,9 +281,7 @@ class EQBenchGrader(Base):
             "spurious_or_unknown_metrics": self._spurious(asked),
         }
         return self.result(
-            questions=questions,
-            answers=answers,
-            client=client,
+            sheet,
             asked=asked,
             values=values,
             scores={mode: aggregate(graded[mode])["eqbench_creative_score"] for mode in MODES},

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, OfficialScore, RawReply
+from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.benchmarks.reading import clean_text
 from decoevo_dspy.benchmarks.templates import Template, sha256
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, EndpointError, ExecutionError, ReplayDiverged
 from decoevo_dspy.task import Question
 
 Messages = Sequence[Mapping[str, str]]
+UNACCEPTED = "no acceptable reply"
+"""The error of an `Ask` whose every reply was unusable; any other error is the endpoint's."""
+
 MODES: tuple[GraderMode, GraderMode] = ("official", "robust")
 
 
@@ -74,9 +77,30 @@ def ask_all(
             replies.append(reply)
             if accept(ask, reply):
                 return Replies(key=ask.key, replies=tuple(replies), failed=False)
-        return Replies(key=ask.key, replies=tuple(replies), failed=True, error="no acceptable reply")
+        return Replies(key=ask.key, replies=tuple(replies), failed=True, error=UNACCEPTED)
 
     return mapper(one, asks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """What one grading is about: the questions, the cleaned answers and the opened gold by id, and how to ask."""
+
+    questions: Sequence[Question]
+    answers: Mapping[str, str]
+    gold: dict[str, Any]
+    client: GraderClient | None
+    mapper: Mapper
+
+    def ask(
+        self,
+        asks: Sequence[Ask],
+        params: Mapping[str, Any],
+        accept: Callable[[Ask, RawReply], bool],
+        attempts: int,
+    ) -> list[Replies]:
+        """`ask_all` with this grading's client."""
+        return ask_all(asks, self.client, self.mapper, params=params, accept=accept, attempts=attempts)
 
 
 def last_object(text: str) -> dict[str, Any] | None:
@@ -199,6 +223,23 @@ class Base:
         """One answer as the grader sees it: without reasoning when ``strip_answers`` says so."""
         return strip_reasoning(text) if self.strip_answers else text
 
+    def grade(
+        self,
+        questions: Sequence[Question],
+        responses: Mapping[str, str],
+        gold: SealedGold,
+        client: GraderClient | None,
+        map: Mapper,
+    ) -> OfficialScore:
+        """Grade every answered question by the benchmark's own `judge`; see `result` for what comes back."""
+        answers = self.answers(questions, responses)
+        items = gold.open_for_evaluation([q.id for q in questions])
+        return self.judge(Sheet(questions=questions, answers=answers, gold=items, client=client, mapper=map))
+
+    def judge(self, sheet: Sheet) -> OfficialScore:
+        """The benchmark's messages, parser and aggregation, ending in `result`."""
+        raise NotImplementedError
+
     def settings(self) -> dict[str, Any]:
         """The decisions that are printed with the score."""
         sources = sorted({template.source for template in self.templates.values()})
@@ -211,10 +252,8 @@ class Base:
 
     def result(
         self,
+        sheet: Sheet,
         *,
-        questions: Sequence[Question],
-        answers: Mapping[str, str],
-        client: GraderClient | None,
         asked: Sequence[Replies],
         values: Mapping[str, Mapping[str, float | None]],
         scores: Mapping[str, float | None],
@@ -223,8 +262,10 @@ class Base:
         """Put the score together.
 
         ``values`` (per question) and ``scores`` (0–100) hold both modes' figures, computed from the same replies; a
-        score without a graded question is reported as ``None``.
+        score without a graded question is reported as ``None``. ``endpoint_failures`` are the ids without a value (or
+        with the zero that a rule puts in its place) for which the endpoint gave up.
         """
+        questions, answers, client = sheet.questions, sheet.answers, sheet.client
         own = values[self.mode]
         other_mode = MODES[1 - MODES.index(self.mode)]
         other = values[other_mode]
@@ -232,6 +273,7 @@ class Base:
         differences = {
             key: {self.mode: own[key], other_mode: other[key]} for key in own if not _same(own[key], other[key])
         }
+        given_up = {str(r.key[0]) for r in asked if r.failed and r.error != UNACCEPTED}
         shared = {
             "other_mode": {
                 "mode": other_mode,
@@ -241,6 +283,7 @@ class Base:
             "mode_differences": differences,
             "unanswered": sum(q.id not in answers for q in questions),
             "errors": _count(replies.error for replies in asked if replies.failed),
+            "endpoint_failures": [q.id for q in questions if q.id in given_up and not own[q.id]],
             "truncated_replies": sum(r.finish_reason == "length" for a in asked for r in a.replies),
         }
         return OfficialScore(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, ask_all, bootstrap_means, last_object
+from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, bootstrap_means, last_object
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Slot, Template, marked, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
@@ -198,24 +198,17 @@ class HealthBenchGrader(Base):
         text = text.replace("<<conversation>>", conversation).replace("<<rubric_item>>", str(criterion))
         return [{"role": "user", "content": text}]
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
+    def judge(self, sheet: Sheet) -> OfficialScore:
         """Grade every answered question, one call per criterion; see `Base.result` for what comes back."""
-        answers = self.answers(questions, responses)
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+        questions, answers = sheet.questions, sheet.answers
+        items: dict[str, Gold] = sheet.gold
         asks = [
             Ask(key=(q.id, number), messages=self.messages(q, answers[q.id], criterion))
             for q in questions
             if q.id in answers
             for number, criterion in enumerate(items[q.id].criteria)
         ]
-        asked = ask_all(asks, client, map, params=PARAMS, accept=self._accept, attempts=self.max_attempts)
+        asked = sheet.ask(asks, PARAMS, self._accept, self.max_attempts)
         met = {mode: _met(asked, mode) for mode in MODES}
         values = {mode: {q.id: _score_of(items[q.id], met[mode], q.id) for q in questions} for mode in MODES}
         own = [v for v in values[self.mode].values() if v is not None]
@@ -229,9 +222,7 @@ class HealthBenchGrader(Base):
             "ungraded_criteria": len(asks) - len(met[self.mode]),
         }
         return self.result(
-            questions=questions,
-            answers=answers,
-            client=client,
+            sheet,
             asked=asked,
             values=values,
             scores={mode: _overall(values[mode]) for mode in MODES},

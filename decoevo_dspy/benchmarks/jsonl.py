@@ -5,12 +5,12 @@ Rows: ``{"id"?, "question": str}`` or ``{"id"?, "prompt": [turns]}``, with ``"st
 (points-weighted, clipped mean), with our own prompt.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, Mapper, OfficialScore, SealedGold
+from decoevo_dspy.benchmarks.base import Dataset, OfficialScore, SealedGold
+from decoevo_dspy.benchmarks.grading import Sheet
 from decoevo_dspy.benchmarks.healthbench import Criterion, Gold, HealthBenchGrader, read_criteria, read_turns
 from decoevo_dspy.benchmarks.reading import check_unique, jsonl_rows
 from decoevo_dspy.task import Question
@@ -59,24 +59,15 @@ class JsonlGrader(HealthBenchGrader):
 
     id = "jsonl-criteria"
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
-        """Grade the answered questions that have criteria; see `HealthBenchGrader.grade`."""
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+    def judge(self, sheet: Sheet) -> OfficialScore:
+        """Grade the answered questions that have criteria; see `HealthBenchGrader.judge`."""
+        items: dict[str, Gold] = sheet.gold
         if any(item.criteria for item in items.values()):
-            return super().grade(questions, responses, gold, client, map)
+            return super().judge(sheet)
         return self.result(
-            questions=questions,
-            answers=self.answers(questions, responses),
-            client=client,
+            sheet,
             asked=(),
-            values={"official": {q.id: None for q in questions}, "robust": {q.id: None for q in questions}},
+            values={"official": {q.id: None for q in sheet.questions}, "robust": {q.id: None for q in sheet.questions}},
             scores={"official": None, "robust": None},
             figures={"note": NO_GRADER},
         )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, ask_all, mean, strip_reasoning
+from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, strip_reasoning
 from decoevo_dspy.benchmarks.reading import Row, check_unique, parse_json, read_text, text_or_none
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
@@ -228,17 +228,10 @@ class LLMEvalMedGrader(Base):
         )
         return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
+    def judge(self, sheet: Sheet) -> OfficialScore:
         """Grade every answered round; ``per_question`` is the average over valid runs (1–5), ``None`` without one."""
-        answers = self.answers(questions, responses)
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+        questions, answers = sheet.questions, sheet.answers
+        items: dict[str, Gold] = sheet.gold
         asks = [
             Ask(
                 key=(q.id, run),
@@ -251,7 +244,7 @@ class LLMEvalMedGrader(Base):
             for run in range(self.runs)
         ]
         attempts = 1 if self.mode == "official" else self.max_attempts
-        asked = ask_all(asks, client, map, params={}, accept=self._accept, attempts=attempts)
+        asked = sheet.ask(asks, {}, self._accept, attempts)
         values = {mode: _averages(asked, questions, mode) for mode in MODES}
         summaries = {mode: aggregate(_by_category(values[mode], items)) for mode in MODES}
         own = values[self.mode]
@@ -264,9 +257,7 @@ class LLMEvalMedGrader(Base):
             "ungraded_count_as": "not usable (the official rule)",
         }
         return self.result(
-            questions=questions,
-            answers=answers,
-            client=client,
+            sheet,
             asked=asked,
             values=values,
             scores={mode: summaries[mode]["overall"]["OP"] for mode in MODES},

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, ask_all, mean, means_by, strip_reasoning
+from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, means_by, strip_reasoning
 from decoevo_dspy.benchmarks.reading import array_rows, check_unique
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
@@ -149,17 +149,10 @@ class ResearchQAGrader(Base):
         lines = [" ".join(item.split()) if self.mode == "robust" and "\n" in item else item for item in batch]
         return [{"role": "user", "content": self.templates["grader"].fill(response=answer, questions="\n".join(lines))}]
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
+    def judge(self, sheet: Sheet) -> OfficialScore:
         """Grade every answered question in batches of eight; ``per_question`` is the coverage in [0, 1]."""
-        answers = self.answers(questions, responses)
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+        questions, answers = sheet.questions, sheet.answers
+        items: dict[str, Gold] = sheet.gold
         sizes: dict[tuple[Any, ...], int] = {}
         asks: list[Ask] = []
         for q in questions:
@@ -171,7 +164,7 @@ class ResearchQAGrader(Base):
         def accept(ask: Ask, reply: RawReply) -> bool:
             return _levels(reply, sizes[ask.key], self.mode) is not None
 
-        asked = ask_all(asks, client, map, params=PARAMS, accept=accept, attempts=self.max_attempts)
+        asked = sheet.ask(asks, PARAMS, accept, self.max_attempts)
         levels = {mode: _by_question(asked, sizes, mode) for mode in MODES}
         values: dict[str, dict[str, float | None]] = {mode: {} for mode in MODES}
         for mode in MODES:
@@ -183,9 +176,7 @@ class ResearchQAGrader(Base):
         figures = self._figures(items, levels[self.mode], values[self.mode])
         figures["official_crashes"] = sum(_crashes(one, sizes[one.key]) for one in asked)
         return self.result(
-            questions=questions,
-            answers=answers,
-            client=client,
+            sheet,
             asked=asked,
             values=values,
             scores={mode: _percent([v for v in values[mode].values() if v is not None]) for mode in MODES},

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.benchmarks.grading import (
     MODES,
     Ask,
     Base,
     Replies,
-    ask_all,
+    Sheet,
     last_object,
     mean,
     means_by,
@@ -220,32 +220,23 @@ class WritingBenchGrader(Base):
         user = self.templates["grader"].fill(query=question.text, response=answer, criteria=str(dict(criterion)))
         return [{"role": "system", "content": self.templates["system"].fill()}, {"role": "user", "content": user}]
 
-    def grade(
-        self,
-        questions: Sequence[Question],
-        responses: Mapping[str, str],
-        gold: SealedGold,
-        client: GraderClient | None,
-        map: Mapper,
-    ) -> OfficialScore:
+    def judge(self, sheet: Sheet) -> OfficialScore:
         """Grade every answered query, one call per criterion; ``per_question`` is the query score on 1–10."""
-        answers = self.answers(questions, responses)
-        items: dict[str, Gold] = gold.open_for_evaluation([q.id for q in questions])
+        questions, answers = sheet.questions, sheet.answers
+        items: dict[str, Gold] = sheet.gold
         asks = [
             Ask(key=(q.id, criterion["name"]), messages=self.messages(q, answers[q.id], criterion))
             for q in questions
             if q.id in answers
             for criterion in items[q.id].checklist
         ]
-        asked = ask_all(asks, client, map, params=self.params, accept=self._accept, attempts=self.max_attempts)
+        asked = sheet.ask(asks, self.params, self._accept, self.max_attempts)
         summaries = {mode: aggregate(_complete(asked, items, mode), items, mode) for mode in MODES}
         values = {mode: {q.id: summaries[mode]["per_query"].get(q.id) for q in questions} for mode in MODES}
         scores = {mode: _times_ten(summaries[mode]["overall"]) for mode in MODES}
         figures = {k: v for k, v in summaries[self.mode].items() if k != "per_query"}
         return self.result(
-            questions=questions,
-            answers=answers,
-            client=client,
+            sheet,
             asked=asked,
             values=values,
             scores=scores,
