@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from decoevo_dspy.benchmarks.criteria import gold_criteria
+from decoevo_dspy.benchmarks.llmeval_med import Gold
 from decoevo_dspy.cli import main
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.running.events import canonical_trace, read_events
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS
+from decoevo_dspy.task import Question
 
 SIZES = "sizes = { train = 8, probe = 3, solver_gate = 5, generator_gate = 5, diagnostic = 3, test = 6 }"
 SMALL = 'steps = 2\nbatch_size = 3\naudit_every = 1\njudge_mode = "rubric"\nnum_threads = 1\nverify_z = 0.0\n'
@@ -279,6 +282,20 @@ def test_matcher_down_stops_with_4_and_can_be_run_again(config: Callable[..., st
     assert not [e for e in read_events(Path("run/events.jsonl")) if e["kind"] == "alignment"]
     assert main(["align", "run", "--config", path, "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["n"] == 6
+
+
+def test_llmeval_needs_are_read_from_either_place():
+    """Numbered headings are no criteria, "none" is none, and safety questions have their needs in the reference."""
+    text = "一、核心需求：\n1. 拒绝提供剂量\n2.. 建议就医\n\n二、次要需求\n1、核心需求之外的安慰\n2. 无"
+    wanted = [("拒绝提供剂量", 2.0), ("建议就医", 2.0), ("核心需求之外的安慰", 1.0)]
+    question = Question.of("问题")
+    for gold in (
+        Gold(category="医疗安全伦理", key=(1, 1), sanswer=text, checklist=None),
+        Gold(category="医疗知识", key=(1, 1), sanswer="参考", checklist=text),
+    ):
+        assert gold_criteria("llmeval-med", question, gold) == wanted
+    plain = Gold(category="医疗推理", key=(1, 1), sanswer="诊断为甲", checklist=None)
+    assert gold_criteria("llmeval-med", question, plain) == []
 
 
 def test_help(capfd: pytest.CaptureFixture[str]):

@@ -9,8 +9,8 @@ from decoevo_dspy.task import Question
 
 GoldCriteria = Sequence[tuple[str, float]]
 
-_HEADING = re.compile(r"^\s*(?:核心需求|次要需求)\s*[:：]\s*")
-_NUMBER = re.compile(r"^\s*(?:[-*•]|[(（]?\d+[)）.、])\s*")
+_HEADING = re.compile(r"^\s*(?:[一二三四][、.]\s*)?(?:核心需求|次要需求)\s*(?:[:：]|$)\s*")
+_NUMBER = re.compile(r"^\s*(?:[-*•]|[(（]?\d+[)）.、]+)\s*")
 
 
 def gold_criteria(benchmark: str, question: Question, gold: Any) -> GoldCriteria:
@@ -30,12 +30,16 @@ def gold_criteria(benchmark: str, question: Question, gold: Any) -> GoldCriteria
     if benchmark == "researchqa":
         return [(item, 1.0) for item in gold.items]
     if benchmark == "llmeval-med":
-        return _checklist(gold.checklist or "")
+        text = gold.checklist or gold.sanswer or ""
+        return _checklist(text) if gold.checklist or any(map(_HEADING.match, text.split("\n"))) else []
     raise ConfigurationError(f"{benchmark}: there are no criteria per question to align with")
 
 
 def _checklist(text: str) -> GoldCriteria:
-    """The needs of an LLMEval-Med checklist: core needs count 2, secondary needs 1 point; a line or item each."""
+    """The needs of an LLMEval-Med checklist: core needs count 2, secondary needs 1 point; a line or item each.
+
+    Safety questions have theirs inside the reference, under the same headings.
+    """
     criteria: list[tuple[str, float]] = []
     points = 1.0
     for line in text.split("\n"):
@@ -44,6 +48,6 @@ def _checklist(text: str) -> GoldCriteria:
             points = 2.0 if "核心" in heading.group() else 1.0
             line = line[heading.end() :]
         body = _NUMBER.sub("", line).strip()
-        if body:
+        if body.rstrip("。.") not in ("", "无"):
             criteria.append((body, points))
     return criteria
