@@ -1,6 +1,7 @@
 """The six ablations: DecoEvo with one mechanism taken out each (METHOD.md §5). Keywords and errors as for DecoEvo."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from decoevo_dspy.audits import Audit, AuditReport, ContrastiveAudit, StructuralAudit
 from decoevo_dspy.audits.contrastive import random_pairs
@@ -31,15 +32,14 @@ def _any_pairs(specification: str) -> tuple[Audit, ...]:
 def append_findings(
     bench: Workbench, generator: Skill, reports: Sequence[AuditReport], outer: int
 ) -> Candidate | NoReply:
-    """The κ texts appended verbatim as local patches, at most ``edit_budget`` of each audit; no model is asked."""
-    budget = bench.settings.edit_budget
+    """The κ texts appended verbatim as local patches, ``edit_budget`` in all, the audits by turns."""
+    in_turn = [finding for row in zip_longest(*(report.findings for report in reports)) for finding in row if finding]
     edits = [
         Edit(op="append", content=f"- {' '.join(finding.principle.split())}")
-        for report in reports
-        for finding in report.findings[:budget]
+        for finding in in_turn
         if finding.principle.strip()
     ]
-    skill, applied = apply_edits(generator, edits, len(edits))
+    skill, applied = apply_edits(generator, edits, bench.settings.edit_budget)
     return Candidate(skill=skill, parent=generator, reports=applied, summary="findings appended verbatim")
 
 

@@ -11,8 +11,16 @@ from typing import Any, ClassVar, Literal
 import dspy
 from dspy.teleprompt import Teleprompter
 
+from decoevo_dspy.audits import Audit, ContrastiveAudit
 from decoevo_dspy.benchmarks.base import shingle_hashes
-from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, DataError, DecoEvoError, EndpointError
+from decoevo_dspy.errors import (
+    BudgetExceeded,
+    ConfigurationError,
+    DataError,
+    DecoEvoError,
+    EndpointError,
+    ReplayDiverged,
+)
 from decoevo_dspy.partition import check_distinct, interleave
 from decoevo_dspy.result import CoEvolutionResult
 from decoevo_dspy.role_lms import RoleLMs
@@ -20,7 +28,7 @@ from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.events import Callback
 from decoevo_dspy.running.executor import checked_threads
 from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
-from decoevo_dspy.running.recorded_lm import SECRET_OPTIONS
+from decoevo_dspy.running.recorded_lm import SECRET_OPTIONS, RecordedLM
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Item
 from decoevo_dspy.settings import Settings
@@ -192,7 +200,7 @@ class CoEvolution(Teleprompter):
             if store is None:
                 store = own_store = CallStore(folder.calls if folder else None)
             session = Session.open(
-                run=folder.path.name if folder else f"{self.method.name}-seed{self.seed}",
+                run=folder.run_name() if folder else f"{self.method.name}-seed{self.seed}",
                 seed=self.seed,
                 role_lms=self.role_lms,
                 num_threads=self.num_threads,
@@ -228,9 +236,7 @@ class CoEvolution(Teleprompter):
         bench = session.workbench(self.task, self.settings, skilled, pause_s=PAUSE_S)
         state = State(solvers=[self._first_solver(student, targets)], generators=[self._first_generator(method)])
         ids = partitions or {name: [item.id for item in getattr(parts, name)] for name in SHARES}
-        session.write_run_file(
-            method=method.name, settings=self.settings, task=self.task, partitions=ids, config=config
-        )
+        _check_temperature(method.audits(self.task.specification()), skilled.lm)
         session.log.emit(
             "run_started",
             method=method.name,
@@ -241,6 +247,10 @@ class CoEvolution(Teleprompter):
             specification=self.task.specification(),
             partitions={name: list(members) for name, members in ids.items()},
             prompt_hashes=prompt_hashes(),
+            models=session.identities(),
+        )
+        session.write_run_file(
+            method=method.name, settings=self.settings, task=self.task, partitions=ids, config=config
         )
         session.log.note("process_started", models=session.models(), threads=self.num_threads)
 
@@ -257,9 +267,13 @@ class CoEvolution(Teleprompter):
             coevolve(bench, method, parts, state, session.log, guard, keep)
             session.log.emit("run_finished", steps=state.step, solver=state.solver.key, generator=state.generator.key)
         except BudgetExceeded as error:
+            if session.log.replaying:  # the saved state is ahead of this replay: leave it alone
+                raise
             stopped_by = "budget"
             session.log.note("run_stopped", stopped_by=stopped_by, reason=str(error))
         except (DecoEvoError, KeyboardInterrupt) as error:
+            if session.log.replaying or isinstance(error, ReplayDiverged):
+                raise
             stopped_by = "endpoint" if isinstance(error, EndpointError) else "interrupt"
             if isinstance(error, ConfigurationError):
                 stopped_by = "error"
@@ -322,6 +336,15 @@ class CoEvolution(Teleprompter):
 
 PAUSE_S = 5.0
 """Seconds between two tries of a batch that failed at the endpoint."""
+
+
+def _check_temperature(audits: Sequence[Audit], lm: RecordedLM) -> None:
+    """Refuse a solver at temperature 0 where its own rollouts are to be compared: they would all be the same."""
+    if lm.kwargs.get("temperature") == 0 and any(isinstance(audit, ContrastiveAudit) for audit in audits):
+        raise ConfigurationError(
+            "the solver's temperature is 0, so all rollouts of the contrastive audit would be alike; give one "
+            "above 0 (default 0.7), or a method without that audit"
+        )
 
 
 def _without_generator(method: Method) -> Method:

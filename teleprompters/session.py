@@ -29,7 +29,7 @@ from decoevo_dspy.running.budget import Budget, Ledger
 from decoevo_dspy.running.events import Callback, EventLog
 from decoevo_dspy.running.executor import Executor
 from decoevo_dspy.running.folder import RunFolder, write_json
-from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, Recorder, call_scope
+from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, Recorder, call_scope, identity
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Roles, Workbench
 from decoevo_dspy.settings import Settings
@@ -65,7 +65,7 @@ class Session:
         callbacks: Iterable[Callback],
     ) -> "Session":
         """Open log and ledger; on resume, failed calls that no recorded decision rests on are forgotten."""
-        log = EventLog(folder.events if folder else None, callbacks=callbacks, position=store.last_id)
+        log = EventLog(folder.events if folder else None, callbacks=callbacks, position=store.durable_position)
         if log.events:
             store.forget_failures(run, after=log.last_call)
         recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, budget), executor=Executor(num_threads))
@@ -198,6 +198,10 @@ class Session:
                 "role_models": self.models(),
             },
         )
+
+    def identities(self) -> dict[str, str]:
+        """Model name and a digest of its options for every role of the loop; where it stands may change."""
+        return {role: identity(self.role_lms.lm(role)) for role in ROLES if role not in ("grader", "matcher")}
 
     def models(self) -> dict[str, str]:
         """The model name of every role (grader and matcher only where they have their own)."""

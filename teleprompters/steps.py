@@ -149,8 +149,8 @@ def gate_solver(
     if isinstance(decision, Accepted):
         state.solvers.append(candidate.skill)
         state.proxy = after.value
-    else:
-        state.rejected_edits.append(_rejected_line(candidate, before, after))
+    elif before.value is not None and after.value is not None and not decision.reason.startswith("undecided"):
+        state.rejected_edits.append(_rejected_line(candidate, before.value, after.value))
     _log_decision(log, "solver_decision", state, parent, candidate, decision, evidence)
     return decision
 
@@ -260,16 +260,11 @@ def _log_decision(
     )
 
 
-def _rejected_line(candidate: Candidate, before: Mean, after: Mean) -> str:
+def _rejected_line(candidate: Candidate, before: float, after: float) -> str:
     edits = "; ".join(
         f"{r.edit.op} «{(r.edit.content or r.edit.target)[:160]}»" for r in candidate.reports if r.status != "skipped"
     )
-    figures = (
-        f"{before.value:.3f} → {after.value:.3f}"
-        if before.value is not None and after.value is not None
-        else "undecided"
-    )
-    return f"- {edits} (score {figures})"
+    return f"- {edits} (score {before:.3f} → {after:.3f})"
 
 
 def _J(value: Mean) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from dspy.utils.exceptions import AdapterParseError
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of, unread
 from decoevo_dspy.roles.text import SOLVER_HEADING, with_skill
-from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, call_scope
+from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, Scope, call_scope, digest, identity
+from decoevo_dspy.running.store import Call
 from decoevo_dspy.running.workbench import Item
 from decoevo_dspy.skill import Skill
 from decoevo_dspy.task import Question, Turn
@@ -92,36 +93,58 @@ class SkilledStudent:
         self.lm = (
             record(None) if None in [p.lm for _, p in student.named_predictors()] else next(iter(wrapped.values()))
         )
+        self._fingerprint = digest([_state(self._base), identity(self.lm.inner)])
         self._programs: dict[str, dspy.Module] = {}
         self._reached: set[str] = set()
 
     def respond(self, item: Item, skill: Skill, sample: str) -> str | NoReply:
-        """One response r_q(s); an unreadable reply is asked for once more."""
+        """One response r_q(s); an unreadable reply is asked for once more.
+
+        A completed rollout is the unit of replay: it is stored with its response, and neither its calls nor the
+        student's tools run again for it. An incomplete one runs again from its start.
+        """
+        recorder = self.lm.recorder
+        key = digest([recorder.seed, self._fingerprint, skill.key, item.partition, item.id, sample])
+        known = recorder.store.get_rollout(key)
+        if known is not None:
+            response, detail = known
+            recorder.replay(detail["calls"], "solver")
+            self.counts.add("solver", *detail["counts"])
+            return response
+        made, counted = list[Call](), list[str]()
+        outcome = self._answer(item, skill, sample, made, counted)
+        if counted:
+            self.counts.add("solver", *counted)
+        if not isinstance(outcome, NoReply):
+            recorder.store.put_rollout(key, outcome, {"calls": [call.key for call in made], "counts": counted})
+        return outcome
+
+    def _answer(self, item: Item, skill: Skill, sample: str, made: list[Call], counted: list[str]) -> str | NoReply:
         program = self._programs.get(skill.key)
         if program is None:
             program = self._programs.setdefault(skill.key, with_solver_skill(self._base, self.targets, skill))
-        inputs = self._fit(item.inputs)
+        inputs, cuts = self._fit(item.inputs)
+        counted.extend(["inputs_cut"] * cuts)
         failure = NoReply(kind="empty", reason="not asked")
         for attempt in range(1 + SOLVER_RETRIES):
             label = f"{sample}~{attempt}" if attempt else sample
-            outcome = self._once(program, skill, inputs, partition=item.partition, sample=label)
+            with call_scope(partition=item.partition, sample=label) as scope:
+                outcome = self._once(program, skill, inputs, scope)
+            made.extend(scope.calls)
             if not isinstance(outcome, NoReply):
-                self.counts.add("solver", "replies", "parsed")
+                counted.extend(["replies", "parsed"])
+                if any(call.finish_reason == "length" for call in scope.calls):
+                    counted.append("responses_truncated")
                 return outcome
             failure = outcome
             if failure.kind not in ("unparsable", "empty", "truncated"):
                 break
-            self.counts.add("solver", "replies", f"reply_{failure.kind}")
-        self.counts.add("solver", f"failed_{failure.kind}")
+            counted.extend(["replies", f"reply_{failure.kind}"])
+        counted.append(f"failed_{failure.kind}")
         return failure
 
-    def _once(
-        self, program: dspy.Module, skill: Skill, inputs: Mapping[str, Any], *, partition: str, sample: str
-    ) -> str | NoReply:
-        with (
-            call_scope(partition=partition, sample=sample) as scope,
-            dspy.context(adapter=self.adapter, lm=self.lm, trace=[]),
-        ):
+    def _once(self, program: dspy.Module, skill: Skill, inputs: Mapping[str, Any], scope: Scope) -> str | NoReply:
+        with dspy.context(adapter=self.adapter, lm=self.lm, trace=[]):
             try:
                 prediction = program(**inputs)
             except CallFailed as error:
@@ -133,8 +156,6 @@ class SkilledStudent:
             except Exception as error:  # noqa: BLE001 - the boundary to the user's program: recorded, never a bad answer
                 return NoReply(kind="program", reason=f"{type(error).__name__}: {error}"[:300])
         self._check_reached(skill, [text for call in scope.calls for _, text in call.messages])
-        if any(call.finish_reason == "length" for call in scope.calls):
-            self.counts.add("solver", "responses_truncated")
         text = self._response(prediction).strip()
         return text or NoReply(kind="empty", reason="the response is empty")
 
@@ -160,13 +181,19 @@ class SkilledStudent:
             )
         return str(prediction[name] if prediction[name] is not None else "")
 
-    def _fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _fit(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        """The inputs, cut to the solver's window, and how many were cut."""
         if self.context_tokens is None:
-            return dict(inputs)
-        fitted, cuts = fit(inputs, self.context_tokens - self.context_tokens // 3 - 600)
-        for _ in range(cuts):
-            self.counts.add("solver", "inputs_cut")
-        return fitted
+            return dict(inputs), 0
+        return fit(inputs, self.context_tokens - self.context_tokens // 3 - 600)
+
+
+def _state(program: dspy.Module) -> Any:
+    """What a program says, without its LMs: instructions, fields and demonstrations of every predictor."""
+    return {
+        name: [signature_of(predictor).dump_state(), [str(demo) for demo in predictor.demos]]
+        for name, predictor in program.named_predictors()
+    }
 
 
 def inputs_for(question: Question, student: dspy.Module) -> dict[str, Any]:

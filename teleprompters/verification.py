@@ -65,7 +65,9 @@ class AuditVerification:
             AuditObjectives(by_audit={a.name: a.objective(bench, generator, records[a.name], outer) for a in audits})
             for generator in (incumbent, candidate)
         )
-        return Verified(decision=decide_on_audits(pareto_rule(bench), old, new), evidence=_evidence(old, new))
+        described = {audit.name: audit.describe(records[audit.name]) for audit in audits}
+        evidence = _evidence(old, new) | {"records": {name: found for name, found in described.items() if found}}
+        return Verified(decision=decide_on_audits(pareto_rule(bench), old, new), evidence=evidence)
 
 
 def pareto_rule(bench: Workbench) -> ParetoRule:

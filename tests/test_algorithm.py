@@ -180,6 +180,10 @@ class FixedAudit:
         """One record."""
         return ["record"]
 
+    def describe(self, records: Sequence[Any]) -> list[dict[str, Any]]:
+        """Nothing to add."""
+        return []
+
     def objective(self, bench: Any, generator: Skill, records: Sequence[Any], outer: int) -> Objective:
         """The given values."""
         return Objective(values=self.values[generator.text])

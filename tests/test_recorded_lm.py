@@ -167,7 +167,7 @@ class TestFailures:
         assert len(endpoint.sent) == 1
         assert bench.recorder.ledger.by_role()["judge"]["failed_calls"] == 1
         endpoint.answers("fine now")
-        bench.recorder.forget(bench.recorder.failures)
+        bench.recorder.forget(key for _, key in bench.recorder.failures)
         assert lm("a") == ["fine now"]
         assert bench.recorder.ledger.by_role()["judge"] | {"latency_s": 0, "usd": 0} == {
             "calls": 1, "cached_calls": 0, "prompt_tokens": 7, "completion_tokens": 3, "paid_tokens": 10, "usd": 0,

@@ -43,6 +43,10 @@ class Audit(Protocol):
         """The held-out records on V_g on which both generators will be compared."""
         ...
 
+    def describe(self, records: Sequence[Any]) -> list[dict[str, Any]]:
+        """The held-out records as the event log keeps them; never shown to a rewriter."""
+        ...
+
     def objective(self, bench: Workbench, generator: Skill, records: Sequence[Any], outer: int) -> Objective:
         """Φ of one generator on those records, by question."""
         ...

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from decoevo_dspy.acceptance import Objective
 from decoevo_dspy.audits.base import AuditReport
@@ -81,6 +81,14 @@ class Labelled:
     label: BlindLabel
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """A question whose near-ties could not all be found or labelled: it is ungraded for both generators."""
+
+    item: Item
+    reason: str
+
+
 @dataclass(frozen=True)
 class ContrastiveAudit:
     """φ_ctr(g; Γ) over blind-labelled near-ties of the current solver under the current generator.
@@ -96,20 +104,26 @@ class ContrastiveAudit:
 
     def _pairs(
         self, bench: Workbench, solver: Skill, generator: Skill, items: Sequence[Item], outer: int
-    ) -> list[Pair]:
+    ) -> tuple[list[Pair], list[Lost]]:
         settings = bench.settings
         draws = [(item, k) for item in items for k in range(settings.rollouts)]
         graded = bench.batch(lambda draw: bench.grade(draw[0], solver, generator, f"audit{outer}-{draw[1]}"), draws)
         pairs: list[Pair] = []
+        lost: list[Lost] = []
         for start, item in zip(range(0, len(graded), settings.rollouts), items, strict=True):
             rollouts = graded[start : start + settings.rollouts]
+            ungraded = [one.score for one in rollouts if isinstance(one.score, Ungraded)]
+            if ungraded:
+                lost.append(Lost(item=item, reason=f"{len(ungraded)} of {len(rollouts)} rollouts {ungraded[0].reason}"))
+                if len(rollouts) - len(ungraded) < 2:
+                    continue
             scores = [None if isinstance(one.score, Ungraded) else one.score for one in rollouts]
             texts = [one.response or "" for one in rollouts]
             rng = rng_for(bench.seed, "pairs", outer, item.id)
             for i, j in self.select(scores, texts, settings.tau_tie, settings.pairs_per_question, rng):
                 gap = abs((scores[i] or 0.0) - (scores[j] or 0.0))
                 pairs.append(Pair(item=item, first=rollouts[i], second=rollouts[j], gap=gap, index=(i, j)))
-        return pairs
+        return pairs, lost
 
     def _label(self, bench: Workbench, pair: Pair, outer: int) -> Labelled | NoReply | None:
         """The fixed label of a pair; ``None`` when the auditor found no difference that matters."""
@@ -142,17 +156,37 @@ class ContrastiveAudit:
 
     def records(
         self, bench: Workbench, solver: Skill, generator: Skill, gate: Sequence[Item], outer: int
-    ) -> list[Labelled]:
-        """Γ^{V_g}: the labelled near-ties of V_g, the same for both generators."""
-        pairs = self._pairs(bench, solver, generator, gate, outer)
+    ) -> list[Labelled | Lost]:
+        """Γ^{V_g}: the labelled near-ties of V_g, the same for both generators, and what of them was lost."""
+        pairs, lost = self._pairs(bench, solver, generator, gate, outer)
         labels = bench.batch(lambda pair: self._label(bench, pair, outer), pairs)
-        return [label for label in labels if isinstance(label, Labelled)]
+        lost += [
+            Lost(item=pair.item, reason=f"label {label}")
+            for pair, label in zip(pairs, labels, strict=True)
+            if isinstance(label, NoReply)
+        ]
+        return [*(label for label in labels if isinstance(label, Labelled)), *lost]
+
+    def describe(self, records: Sequence[Labelled | Lost]) -> list[dict[str, Any]]:
+        """The records for the event log: question, rollouts, gap and label, or why it was lost."""
+        return [
+            {"question_id": record.item.id, "lost": record.reason}
+            if isinstance(record, Lost)
+            else {
+                "question_id": record.pair.item.id,
+                "rollouts": list(record.pair.index),
+                "gap": round(record.pair.gap, 6),
+                "label": record.label.label,
+                "orders": list(record.label.orders),
+            }
+            for record in records
+        ]
 
     def findings(
         self, bench: Workbench, solver: Skill, generator: Skill, probe: Sequence[Item], outer: int
     ) -> AuditReport:
         """Label near-ties blind, then reveal the rubric and collect the principles κ that separate them."""
-        pairs = self._pairs(bench, solver, generator, probe, outer)
+        pairs, missing = self._pairs(bench, solver, generator, probe, outer)
 
         def examine(pair: Pair) -> tuple[Labelled | NoReply | None, Finding | NoReply | None]:
             label = self._label(bench, pair, outer)
@@ -160,12 +194,12 @@ class ContrastiveAudit:
 
         examined = bench.batch(examine, pairs)
         findings = tuple(finding for _, finding in examined if isinstance(finding, Finding))
-        lost = sum(isinstance(part, NoReply) for both in examined for part in both)
+        lost = len(missing) + sum(isinstance(part, NoReply) for both in examined for part in both)
         return AuditReport(
             audit=self.name,
             heading=self.heading,
             findings=findings,
-            audited=len(pairs),
+            audited=len(pairs) + len(missing),
             ungraded=lost,
             evidence={
                 "pairs": [
@@ -198,8 +232,14 @@ class ContrastiveAudit:
             return miss
         return Finding(audit=self.name, question_id=pair.item.id, principle=miss.principle, reason=miss.explanation)
 
-    def objective(self, bench: Workbench, generator: Skill, records: Sequence[Labelled], outer: int) -> Objective:
-        """Resolved (less reversed) share of each question's pairs under this generator's rubric."""
+    def objective(
+        self, bench: Workbench, generator: Skill, records: Sequence[Labelled | Lost], outer: int
+    ) -> Objective:
+        """Resolved (less reversed) share of each question's pairs under this generator's rubric.
+
+        A question of which something was lost is ungraded; without any labelled pair there is no objective, unless
+        more was lost than the gate may lose: then it is ungraded as a whole.
+        """
         settings = bench.settings
         fresh = settings.verify_rubrics == "fresh"
         draw = f"verify{outer}" if fresh else "rubric"
@@ -217,8 +257,11 @@ class ContrastiveAudit:
             lost = next((side for side in sides if isinstance(side, Ungraded)), None)
             return lost if lost is not None else sides[0] - sides[1]  # type: ignore[operator]
 
-        margins: dict[str, list[float | Ungraded]] = {}
-        for record, value in zip(records, bench.batch(margin, records), strict=True):
+        margins: dict[str, list[float | Ungraded]] = {
+            record.item.id: [Ungraded(reason=record.reason)] for record in records if isinstance(record, Lost)
+        }
+        labelled = [record for record in records if isinstance(record, Labelled)]
+        for record, value in zip(labelled, bench.batch(margin, labelled), strict=True):
             margins.setdefault(record.pair.item.id, []).append(value)
         return Objective(values={id: _value(values, settings) for id, values in margins.items()})
 

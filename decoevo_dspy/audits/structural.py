@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from decoevo_dspy.acceptance import Objective
 from decoevo_dspy.audits.base import AuditReport
@@ -55,6 +56,10 @@ class StructuralAudit:
     ) -> Sequence[Item]:
         """The questions of V_g themselves."""
         return gate
+
+    def describe(self, records: Sequence[Item]) -> list[dict[str, Any]]:
+        """Nothing to add to the objective's own values."""
+        return []
 
     def objective(self, bench: Workbench, generator: Skill, records: Sequence[Item], outer: int) -> Objective:
         """Adequacy u_q(g) by question of V_g."""

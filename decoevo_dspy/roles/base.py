@@ -69,7 +69,8 @@ class InvalidReply(ValueError):
 class Role(dspy.Module):
     """One role over one signature. Its LM is the predictor's own, or the one of the surrounding DSPy context.
 
-    ``temperature`` and the token limit are defaults: an LM that was configured with its own keeps them.
+    ``temperature`` and the token limit are defaults: an LM that was configured with its own keeps them, except where
+    a draw asks for a temperature of its own (fresh rubrics).
     ``context_tokens`` (``None`` = unlimited) is the endpoint's window; longer inputs are cut in the middle, and the cut
     is counted.
     """
@@ -110,7 +111,7 @@ class Role(dspy.Module):
         config = {
             "max_tokens": room,
             **(options or {}),
-            **_unset(lm, temperature if temperature is not None else self.temperature),
+            "temperature": _temperature(lm, self.temperature) if temperature is None else temperature,
         }
         config = {k: v for k, v in config.items() if _wanted(lm, k)}
         fitted = self._fit(chosen, inputs, room)
@@ -200,10 +201,10 @@ def no_reply(error: CallFailed) -> NoReply:
     return NoReply(kind="overflow" if error.reason.startswith("context overflow") else "refused", reason=error.reason)
 
 
-def _unset(lm: Any, temperature: float) -> dict[str, float]:
+def _temperature(lm: Any, default: float) -> float:
     """The role's temperature, unless the LM was configured with one."""
     configured = getattr(lm, "kwargs", {}).get("temperature")
-    return {"temperature": temperature if configured is None else configured}
+    return default if configured is None else configured
 
 
 def _wanted(lm: Any, option: str) -> bool:

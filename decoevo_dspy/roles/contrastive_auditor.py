@@ -1,7 +1,7 @@
 """The contrastive auditor: a blind preference first, the reveal after the label is fixed, in two separate calls."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,52 +55,11 @@ class ContrastiveAuditor(Role):
         self, question: str, first: str, second: str, *, rng: random.Random, partition: str = "", sample: str = "pair"
     ) -> BlindLabel | NoReply:
         """Which of two responses serves the question better; the order shown is drawn from ``rng`` and recorded."""
-        swapped = rng.random() < 0.5
-        orders = [swapped, not swapped] if self.both_orders else [swapped]
-        shown = [self._shown(question, first, second, swap, partition, sample) for swap in orders]
-        labels = [item for item in shown if not isinstance(item, NoReply)]
-        if len(labels) < len(shown):
-            return next(item for item in shown if isinstance(item, NoReply))
-        names = tuple("second-first" if swap else "first-second" for swap in orders)
-        weights = [weight for _, _, weight in labels if weight is not None]
-        if self.both_orders and len(weights) == len(labels):
-            total = {label: sum(weight[label] for weight in weights) for label in _LABELS}
-            best = max(_LABELS, key=lambda label: total[label])
-            return BlindLabel(label=best, rationale=labels[0][1], orders=names)
-        agreed = len({label for label, _, _ in labels}) == 1
-        return BlindLabel(
-            label=labels[0][0] if agreed else "equivalent",
-            rationale=labels[0][1] if agreed else "the two orders disagree",
-            orders=names,
-        )
 
-    def _shown(
-        self, question: str, first: str, second: str, swap: bool, partition: str, sample: str
-    ) -> tuple[Label, str, dict[Label, float] | None] | NoReply:
-        a, b = (second, first) if swap else (first, second)
-        names: dict[str, Label] = {
-            "A": "second" if swap else "first",
-            "B": "first" if swap else "second",
-            "equivalent": "equivalent",
-        }
+        def inputs(swap: bool) -> dict[str, str]:
+            return _pair_inputs(question, first, second, swap)
 
-        def read(prediction: dspy.Prediction) -> tuple[Label, str, dict[Label, float] | None]:
-            chances = choice_probabilities(prediction.get("logprobs"), _CHOICES) if self.probabilities else None
-            weights: dict[Label, float] | None = {names[c]: chances[c] for c in _CHOICES} if chances else None
-            return names[prediction.preference.preferred], prediction.preference.rationale.strip(), weights
-
-        options = {"logprobs": True, "top_logprobs": 10} if self.probabilities else None
-        return self.ask(
-            read,
-            {
-                "question": fence("question", question),
-                "response_a": fence("response A", a),
-                "response_b": fence("response B", b),
-            },
-            partition=partition,
-            sample=f"{sample}/{'ba' if swap else 'ab'}",
-            options=options,
-        )
+        return self._settle(inputs, self.predict, rng, partition, sample)
 
     def prefer_seeing(
         self,
@@ -115,28 +74,64 @@ class ContrastiveAuditor(Role):
         sample: str = "pair",
     ) -> BlindLabel | NoReply:
         """The ablation without blindness: the same question, asked with the rubric and both score lists in view."""
-        swap = rng.random() < 0.5
-        a, b = (second, first) if swap else (first, second)
-        scores = (verdicts[1], verdicts[0]) if swap else verdicts
-        names: dict[str, Label] = {"A": "second" if swap else "first", "B": "first" if swap else "second"}
 
-        def read(prediction: dspy.Prediction) -> BlindLabel:
-            label = names.get(prediction.preference.preferred, "equivalent")
-            shown = "second-first" if swap else "first-second"
-            return BlindLabel(label=label, rationale=prediction.preference.rationale.strip(), orders=(shown,))
+        def inputs(swap: bool) -> dict[str, str]:
+            scores = (verdicts[1], verdicts[0]) if swap else verdicts
+            table = scored_rubric_text(rubric, *scores, names=("A", "B"))
+            return {**_pair_inputs(question, first, second, swap), "rubric_scores": fence("rubric", table)}
 
-        table = scored_rubric_text(rubric, *scores, names=("A", "B"))
+        return self._settle(inputs, self.seeing_predict, rng, partition, f"{sample}/seeing")
+
+    def _settle(
+        self,
+        inputs: Callable[[bool], Mapping[str, str]],
+        predictor: dspy.Predict,
+        rng: random.Random,
+        partition: str,
+        sample: str,
+    ) -> BlindLabel | NoReply:
+        """Ask in one order or both, and fix the label."""
+        swapped = rng.random() < 0.5
+        orders = [swapped, not swapped] if self.both_orders else [swapped]
+        shown = [self._shown(inputs(swap), predictor, swap, partition, sample) for swap in orders]
+        labels = [item for item in shown if not isinstance(item, NoReply)]
+        if len(labels) < len(shown):
+            return next(item for item in shown if isinstance(item, NoReply))
+        names = tuple("second-first" if swap else "first-second" for swap in orders)
+        weights = [weight for _, _, weight in labels if weight is not None]
+        if self.both_orders and len(weights) == len(labels):
+            total = {label: sum(weight[label] for weight in weights) for label in _LABELS}
+            best = max(_LABELS, key=lambda label: total[label])
+            reasons = [rationale for label, rationale, _ in labels if label == best]
+            return BlindLabel(label=best, rationale=reasons[0] if reasons else labels[0][1], orders=names)
+        agreed = len({label for label, _, _ in labels}) == 1
+        return BlindLabel(
+            label=labels[0][0] if agreed else "equivalent",
+            rationale=labels[0][1] if agreed else "the two orders disagree",
+            orders=names,
+        )
+
+    def _shown(
+        self, inputs: Mapping[str, str], predictor: dspy.Predict, swap: bool, partition: str, sample: str
+    ) -> tuple[Label, str, dict[Label, float] | None] | NoReply:
+        names: dict[str, Label] = {
+            "A": "second" if swap else "first",
+            "B": "first" if swap else "second",
+            "equivalent": "equivalent",
+        }
+
+        def read(prediction: dspy.Prediction) -> tuple[Label, str, dict[Label, float] | None]:
+            chances = choice_probabilities(prediction.get("logprobs"), _CHOICES) if self.probabilities else None
+            weights: dict[Label, float] | None = {names[c]: chances[c] for c in _CHOICES} if chances else None
+            return names[prediction.preference.preferred], prediction.preference.rationale.strip(), weights
+
         return self.ask(
             read,
-            {
-                "question": fence("question", question),
-                "response_a": fence("response A", a),
-                "response_b": fence("response B", b),
-                "rubric_scores": fence("rubric", table),
-            },
+            inputs,
             partition=partition,
-            sample=f"{sample}/seeing",
-            predictor=self.seeing_predict,
+            sample=f"{sample}/{'ba' if swap else 'ab'}",
+            predictor=predictor,
+            options={"logprobs": True, "top_logprobs": 10} if self.probabilities else None,
         )
 
     def reveal(
@@ -165,6 +160,15 @@ class ContrastiveAuditor(Role):
             sample=sample,
             predictor=self.reveal_predict,
         )
+
+
+def _pair_inputs(question: str, first: str, second: str, swap: bool) -> dict[str, str]:
+    a, b = (second, first) if swap else (first, second)
+    return {
+        "question": fence("question", question),
+        "response_a": fence("response A", a),
+        "response_b": fence("response B", b),
+    }
 
 
 def _miss(prediction: dspy.Prediction) -> Miss:

@@ -83,12 +83,14 @@ class Ledger:
         self._calls: dict[str, Call | None] = {}
         self._started = self._tokens = 0
         self._usd = 0.0
+        self._unpriced = ""
 
     def begin(self, key: str, role: str) -> None:
         """Ask for room for one call; a key that was already counted is free, and so are the official graders.
 
         Raises:
             BudgetExceeded: when a cap is used up.
+            ConfigurationError: when money is capped and a paid call had no known price.
         """
         if role in UNBUDGETED:
             return
@@ -96,6 +98,11 @@ class Ledger:
             if key in self._calls:
                 return
             budget = self.budget
+            if budget.max_usd is not None and self._unpriced:
+                raise ConfigurationError(
+                    f"budget.max_usd: {self._unpriced} has no known price, so money cannot be capped; use max_calls or "
+                    "max_tokens"
+                )
             if budget.max_calls is not None and self._started >= budget.max_calls:
                 raise BudgetExceeded(f"the cap of {budget.max_calls} calls is reached")
             if budget.max_tokens is not None and self._tokens >= budget.max_tokens:
@@ -134,6 +141,8 @@ class Ledger:
             self._tokens += sign * (call.prompt_tokens + call.completion_tokens)
         if call.run == self.run:
             self._usd += sign * (call.usd or 0.0)
+            if call.usd is None and not call.error:
+                self._unpriced = call.model
 
     def by_role(self) -> dict[str, dict[str, Any]]:
         """Usage per role, in alphabetical order, as plain values."""

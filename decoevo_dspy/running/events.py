@@ -19,7 +19,7 @@ Callback = Callable[[Event], None]
 VOLATILE = ("seq", "at", "calls_upto", "usage", "wall_s")
 """Fields that may differ between two runs that decided alike."""
 
-UNCOMPARED = ("method", "run", "prompt_hashes", "versions", "settings")
+UNCOMPARED = ("method", "run", "prompt_hashes", "versions", "settings", "models")
 """Fields that tell methods apart without being decisions; left out of the canonical trace."""
 
 

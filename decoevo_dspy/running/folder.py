@@ -52,6 +52,8 @@ class RunFolder:
             ) from error
         except OSError as error:
             raise ConfigurationError(f"{self.path}: cannot write a run here ({error.strerror})") from error
+        for left in [*self.path.glob(".*.tmp"), *self.path.glob(".*.tmp.json"), *(self.path / "skills").glob(".*.tmp")]:
+            left.unlink(missing_ok=True)  # what a killed process was writing
         if self.events.exists() and self.events.stat().st_size and not resume:
             self._lock.release()
             raise ConfigurationError(
@@ -62,6 +64,13 @@ class RunFolder:
     def events(self) -> Path:
         """The event log."""
         return self.path / "events.jsonl"
+
+    def run_name(self) -> str:
+        """The run's name in the call store: the one it was started under, else the folder's."""
+        try:
+            return str(json.loads((self.path / "run.json").read_text("utf-8"))["run"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return self.path.resolve().name
 
     @property
     def calls(self) -> Path:

@@ -4,11 +4,11 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 from dspy.clients._deprecation import adapter_message_call
@@ -30,9 +30,14 @@ from decoevo_dspy.running.store import Call, CallStore
 from decoevo_dspy.seeds import derive
 
 _FATAL = (LMAuthError, LMBillingError, LMUnsupportedModelError, LMConfigurationError, LMUnsupportedFeatureError)
+T = TypeVar("T")
+R = TypeVar("R")
+
 SECRET_OPTIONS = ("api_key", "headers", "extra_headers", "default_headers")
 """Options of an LM that are never written anywhere."""
-_KEY_FREE = (*SECRET_OPTIONS, "rollout_id", "cache", "timeout")
+_KEY_FREE = (*SECRET_OPTIONS, "rollout_id", "cache", "timeout", "api_base", "base_url")
+"""Options that do not change what is asked: an endpoint that moves keeps its calls."""
+
 _SECRETS = re.compile(r"(sk-|Bearer\s+)[\w\-.]{6,}", re.IGNORECASE)
 
 
@@ -51,6 +56,18 @@ class Scope:
     partition: str = ""
     sample: str = "0"
     calls: list[Call] = field(default_factory=list[Call])
+
+
+_item: ContextVar[object] = ContextVar("decoevo_item", default=None)
+
+
+def for_item(index: object, fn: Callable[[T], R], value: T) -> R:
+    """``fn(value)``, with the calls inside belonging to this item of a batch."""
+    token = _item.set(index)
+    try:
+        return fn(value)
+    finally:
+        _item.reset(token)
 
 
 _scope: ContextVar[Scope | None] = ContextVar("decoevo_scope", default=None)
@@ -77,7 +94,7 @@ class Recorder:
     store: CallStore
     ledger: Ledger
     executor: Executor
-    failures: list[str] = field(default_factory=list[str])
+    failures: list[tuple[object, str]] = field(default_factory=list[tuple[object, str]])
     _reasons: list[str] = field(default_factory=list[str])
 
     def failure_key(self, key: str) -> str:
@@ -85,14 +102,22 @@ class Recorder:
         return f"{key}!{self.run}"
 
     def failed(self, key: str, reason: str) -> None:
-        """Remember that a call failed at the endpoint."""
-        self.failures.append(key)
+        """Remember that a call failed at the endpoint, and for which item of the batch."""
+        self.failures.append((_item.get(), key))
         self._reasons[:] = [reason]
 
     @property
     def last_failure(self) -> str:
         """What the endpoint said last."""
         return self._reasons[0] if self._reasons else ""
+
+    def replay(self, keys: Iterable[str], role: str) -> None:
+        """Count stored calls as needed by this run, without asking for them: those of a completed rollout."""
+        for key in keys:
+            call = self.store.get(key)
+            if call is not None:
+                self.ledger.begin(key, role)
+                self.ledger.add(call)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Take failed calls back, so that asking again sends them again."""
@@ -114,6 +139,7 @@ class RecordedLM(dspy.BaseLM):
         super().__init__(model=inner.model, model_type=inner.model_type, cache=False, num_retries=inner.num_retries)
         self.kwargs = dict(inner.kwargs)
         self.inner, self.role, self.recorder = inner, role, recorder
+        self._identity = [self.model, _engine_state(inner)]
         self.send_seed = ("seed" in inner.supported_params) if send_seed is None else send_seed
 
     @property
@@ -151,8 +177,8 @@ class RecordedLM(dspy.BaseLM):
                 self.recorder.seed, self.role, scope.partition, scope.sample
             ) + int(params.get("rollout_id") or 0)
         visible = {k: _plain(v) for k, v in params.items() if k not in _KEY_FREE and v is not None}
-        request_hash = _digest([turns, visible, self.model])
-        key = _digest(
+        request_hash = digest([turns, visible, self._identity])
+        key = digest(
             [self.recorder.seed, self.role, scope.partition, scope.sample, params.get("rollout_id"), request_hash]
         )
         pending = Call(
@@ -243,7 +269,23 @@ def _strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _digest(value: Any) -> str:
+def identity(lm: dspy.BaseLM) -> str:
+    """Model name and a digest of its options (and, for a custom engine, of the engine's); never address or key."""
+    options = {k: _plain(v) for k, v in lm.kwargs.items() if k not in _KEY_FREE and v is not None}
+    return f"{lm.model} {digest([options, _engine_state(lm)])[:12]}"
+
+
+def _engine_state(lm: Any) -> Any:
+    """What tells two custom engines of one model name apart; nothing for LiteLLM and DSPy's own."""
+    engine = getattr(lm, "engine", "")
+    if isinstance(engine, str):
+        return ""
+    dump = getattr(engine, "dump_state", None)
+    return _plain(dump()) if callable(dump) else f"{type(engine).__module__}.{type(engine).__qualname__}"
+
+
+def digest(value: Any) -> str:
+    """SHA-256 (hex) of a value's canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode("utf-8", "replace")).hexdigest()
 
 

@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS calls (
     latency_s REAL NOT NULL,
     at REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS rollouts (key TEXT PRIMARY KEY, response TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -150,6 +151,12 @@ class CallStore:
         with self._lock, closing(self._db.execute("SELECT COALESCE(MAX(id), 0) FROM calls")) as rows:
             return int(rows.fetchone()[0])
 
+    def durable_position(self) -> int:
+        """`last_id`, after everything up to it has reached the disk: what an event may cite even after a power cut."""
+        with self._lock:
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return self.last_id()
+
     def forget_failures(self, run: str, *, keys: Iterable[str] | None = None, after: int = 0) -> int:
         """Delete this run's failed calls (of ``keys``, or with a row id above ``after``): they will be sent again."""
         with self._lock:
@@ -158,6 +165,22 @@ class CallStore:
                 return self._db.execute(sql, (run, after)).rowcount
             sql = "DELETE FROM calls WHERE run = ? AND error != '' AND key = ?"
             return sum(self._db.execute(sql, (run, key)).rowcount for key in keys)
+
+    def get_rollout(self, key: str) -> tuple[str, dict[str, Any]] | None:
+        """A completed rollout of the student: its response, and what it counted (call keys, reply counts)."""
+        with (
+            self._lock,
+            closing(self._db.execute("SELECT response, detail FROM rollouts WHERE key = ?", (key,))) as rows,
+        ):
+            row = rows.fetchone()
+        return (json.loads(row[0]), json.loads(row[1])) if row else None
+
+    def put_rollout(self, key: str, response: str, detail: Mapping[str, Any]) -> None:
+        """Commit a completed rollout; a student with tools is never run again for it."""
+        with self._lock:
+            self._db.execute(
+                "INSERT OR IGNORE INTO rollouts VALUES (?, ?, ?)", (key, json.dumps(response), json.dumps(detail))
+            )
 
     def calls(self, *, run: str | None = None, texts: bool = True) -> Iterator[Call]:
         """All calls in the order they were committed (of one paying run, when given), with their message texts."""

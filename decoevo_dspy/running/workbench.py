@@ -19,7 +19,7 @@ from decoevo_dspy.roles.structural_auditor import StructuralAuditor
 from decoevo_dspy.roles.text import Failure
 from decoevo_dspy.rubric import Outcome, Rubric, Ungraded, Verdict
 from decoevo_dspy.running.executor import Executor
-from decoevo_dspy.running.recorded_lm import Recorder
+from decoevo_dspy.running.recorded_lm import Recorder, for_item
 from decoevo_dspy.settings import Settings
 from decoevo_dspy.skill import Skill
 from decoevo_dspy.task import Question, Task
@@ -118,6 +118,10 @@ class Workbench:
     def rubric(self, item: Item, generator: Skill, sample: str = "rubric") -> Rubric | NoReply:
         """R_q(g); the sample ``"rubric"`` is the one that gates share, any other is drawn with a temperature."""
         key = (generator.key, item.id, sample)
+        with self.recorder.store.key_lock("rubric " + " ".join(key)):  # drawn, and counted, once
+            return self._rubric(key, item, generator, sample)
+
+    def _rubric(self, key: tuple[str, str, str], item: Item, generator: Skill, sample: str) -> Rubric | NoReply:
         if key not in self._rubrics:
             role = self._generators.get(generator.key)
             if role is None:
@@ -173,18 +177,18 @@ class Workbench:
         return self.batch(lambda _: fn(), [None])[0]
 
     def batch(self, fn: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Map over items in parallel; when at least half of them fail at the endpoint, the failed calls are sent again.
+        """Map over items in parallel; when the endpoint fails at least half of them, the failed calls are sent again.
 
         Raises:
             EndpointError: after `BATCH_TRIES` failed tries in a row; nothing has been decided on the failures then.
         """
         for attempt in range(1, BATCH_TRIES + 1):
             mark = len(self.recorder.failures)
-            results = self.executor.map(fn, items)
+            results = self.executor.map(lambda pair: for_item(pair[0], fn, pair[1]), list(enumerate(items)))
             failed = self.recorder.failures[mark:]
-            if not items or 2 * len(failed) < len(items):
+            if not items or 2 * len({item for item, _ in failed}) < len(items):
                 return results
-            self.recorder.forget(failed)
+            self.recorder.forget(key for _, key in failed)
             if attempt < BATCH_TRIES:
                 time.sleep(self.pause_s)
         raise EndpointError(f"{BATCH_TRIES} batches in a row failed at the endpoint: {self.recorder.last_failure}")
