@@ -30,6 +30,19 @@ SHARES = {"train": 0.27, "probe": 0.08, "solver_gate": 0.15, "generator_gate": 0
 """How rows are dealt when ``data.sizes`` is missing (ours); about the proportions of the simulated world."""
 
 
+KEYS: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "xai": ("XAI_API_KEY",),
+}
+"""Providers that answer nobody without a key, with the variables in which LiteLLM looks for it."""
+
+
 def build_task(config: Config) -> Task:
     """The task: a preset's texts, replaced by those that the config gives itself."""
     table = config.task
@@ -159,7 +172,12 @@ def _lm(config: Config, role: str, table: ModelTable) -> dspy.BaseLM:
     model = table.model or ""
     if model == SIMULATED:
         return _simulated(place, table, sampling)
-    options: dict[str, Any] = {**sampling, "num_retries": table.num_retries, "timeout": table.timeout}
+    options: dict[str, Any] = {
+        **sampling,
+        **_thinking(place, table),
+        "num_retries": table.num_retries,
+        "timeout": table.timeout,
+    }
     if table.api_base:
         options["api_base"] = table.api_base
     if table.api_key_env:
@@ -169,8 +187,13 @@ def _lm(config: Config, role: str, table: ModelTable) -> dspy.BaseLM:
         options["api_key"] = key
     elif table.api_base:
         options["api_key"] = "none"  # a local endpoint asks for none, but the clients insist on a value
+    elif (keys := KEYS.get(model.partition("/")[0])) and not any(map(os.environ.get, keys)):
+        raise ConfigurationError(
+            f"{place}: {model} needs a key: set the environment variable {' or '.join(keys)}, or name another one by "
+            "api_key_env"
+        )
     try:
-        return dspy.LM(model, engine="litellm", cache=False, **options, **_thinking(place, table))
+        return dspy.LM(model, engine="litellm", cache=False, **options)
     except (ValueError, dspy.LMError) as error:
         line = " ".join(str(error).split())[:200]
         raise ConfigurationError(f"{place}: {model} cannot be used with these options: {line}") from None

@@ -265,7 +265,7 @@ def report(
     with _work():
         from decoevo_dspy.reporting.report import write_report
 
-        missing = [folder for folder in folders if not folder.is_dir()]
+        missing = [folder for folder in folders if not folder.exists()]
         if missing:
             raise ConfigurationError(f"{missing[0]}: no such folder")
         page = write_report(list(folders), (out or folders[0]) / "report.html")

@@ -6,7 +6,7 @@ from pathlib import Path
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.running.folder import write_atomic
 
-CONFIG = """# What decoevo optimises, on which data, with which models. Check it with: decoevo doctor decoevo.toml
+CONFIG = """# What decoevo optimises, on which data, with which models. Try it with: decoevo optimize decoevo.toml
 # Paths are relative to this file.
 
 [task]
