@@ -15,8 +15,10 @@ BASELINE = "skillopt"
 def summarise(out: str | Path) -> dict[str, Any]:
     """The summary of an experiment's folder.
 
-    A method's ``per_seed`` is in the order of ``seeds``, with ``None`` for a run that has no official score. Averages
-    over benchmarks are taken inside a seed first, and only over seeds that have all of them (METHOD.md §6).
+    A method's ``per_seed`` is in the order of ``seeds``, with ``None`` for a run that has no official score, which
+    ``failed`` names with the reason; ``graded_per_seed`` says on how many test questions a score rests (summed over
+    benchmarks). Averages over benchmarks are taken inside a seed first, and only over seeds that have all of them
+    (METHOD.md §6).
 
     Raises:
         ConfigurationError: when ``out`` holds no experiment.
@@ -33,29 +35,40 @@ def summarise(out: str | Path) -> dict[str, Any]:
         for method in methods
         for seed in seeds
     }
-    figures: dict[str, dict[str, Any]] = {}
-    for method in methods:
-        each = {b: _figures([runs[b, method, seed] for seed in seeds]) for b in benchmarks}
-        figures[method] = each[benchmarks[0]] if len(benchmarks) == 1 else {**_averaged(each), "by_benchmark": each}
-    _compare(figures)
     failed = [
         {
             "run": f"{b}-{m}-seed{s}",
             "benchmark": b,
             "method": m,
             "seed": s,
-            **_failure(out / "runs" / f"{b}-{m}-seed{s}"),
+            **(_failure(out / "runs" / f"{b}-{m}-seed{s}") if run is None else _unscored(run["official"])),
         }
         for (b, m, s), run in runs.items()
-        if run is None
+        if run is None or run["official"].get("score") is None
     ]
     return {
         "backbone": _backbone(plan["configs"]),
         "seeds": seeds,
         "benchmarks": benchmarks,
-        "methods": figures,
+        "methods": figures_of(runs, benchmarks=benchmarks, methods=methods, seeds=seeds),
         "failed": failed,
     }
+
+
+def figures_of(
+    runs: Mapping[tuple[str, str, int], Mapping[str, Any] | None],
+    *,
+    benchmarks: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+) -> dict[str, dict[str, Any]]:
+    """The figures of every method, from results by (benchmark, method, seed); see `summarise`."""
+    figures: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        each = {b: _figures([runs.get((b, method, seed)) for seed in seeds]) for b in benchmarks}
+        figures[method] = each[benchmarks[0]] if len(benchmarks) == 1 else {**_averaged(each), "by_benchmark": each}
+    _compare(figures)
+    return figures
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
@@ -74,16 +87,35 @@ def _failure(folder: Path) -> dict[str, Any]:
         return {"error": "not finished", "exit_code": 130}
 
 
-def tokens_of(result: Mapping[str, Any]) -> int:
-    """Logical tokens (prompt and completion) that a run's optimisation needed; graders are no part of it."""
-    usage = result["usage"]
+def _unscored(official: Mapping[str, Any]) -> dict[str, Any]:
+    errors = (official.get("figures") or {}).get("errors") or {}
+    why = "; ".join(f"{name}: {count}" for name, count in errors.items())
+    graded = f"{official.get('n_graded', 0)} of {official.get('n_total', '?')} test questions graded"
+    return {"error": f"no official score: {graded}" + (f" ({why})" if why else ""), "exit_code": 4}
+
+
+def tokens_of(result: Mapping[str, Any]) -> int | None:
+    """Logical tokens (prompt and completion) that a run's optimisation needed; graders are no part of it.
+
+    ``None`` for a result that has no usage.
+    """
+    usage = result.get("usage")
+    if not usage:
+        return None
     return sum(u["prompt_tokens"] + u["completion_tokens"] for role, u in usage.items() if role not in UNBUDGETED)
 
 
 def _figures(runs: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
     scores = [None if run is None else run["official"].get("score") for run in runs]
     proxies = [None if run is None else run.get("proxy") for run in runs]
-    return _described(scores, proxies, [None if run is None else tokens_of(run) for run in runs])
+    graded = [None if run is None else _graded(run["official"]) for run in runs]
+    return _described(scores, proxies, [None if run is None else tokens_of(run) for run in runs], graded)
+
+
+def _graded(official: Mapping[str, Any]) -> dict[str, int] | None:
+    """On how many of the test questions a score rests; ``None`` when the result does not say."""
+    n_graded, n_total = official.get("n_graded"), official.get("n_total")
+    return None if n_graded is None or n_total is None else {"n_graded": n_graded, "n_total": n_total}
 
 
 def _averaged(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -95,11 +127,16 @@ def _averaged(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             None if None in row else average_within_run({str(i): [x] for i, x in enumerate(row)})[0] for row in rows
         ]
 
-    return _described(by_seed("per_seed"), by_seed("proxy_per_seed"), by_seed("tokens_per_seed"))
+    rows = zip(*(each[b]["graded_per_seed"] for b in each), strict=True)
+    graded = [None if None in row else {key: sum(one[key] for one in row) for key in row[0]} for row in rows]
+    return _described(by_seed("per_seed"), by_seed("proxy_per_seed"), by_seed("tokens_per_seed"), graded)
 
 
 def _described(
-    scores: Sequence[float | None], proxies: Sequence[float | None], tokens: Sequence[float | None]
+    scores: Sequence[float | None],
+    proxies: Sequence[float | None],
+    tokens: Sequence[float | None],
+    graded: Sequence[Mapping[str, int] | None],
 ) -> dict[str, Any]:
     moments = mean_and_sd(_there(scores))
     used = mean_and_sd(_there(tokens)).mean
@@ -107,6 +144,7 @@ def _described(
         "mean": _round(moments.mean),
         "sd": _round(moments.sd),
         "per_seed": [_round(score) for score in scores],
+        "graded_per_seed": list(graded),
         "proxy_mean": _round(mean_and_sd(_there(proxies)).mean),
         "proxy_per_seed": [_round(proxy) for proxy in proxies],
         "tokens": None if used is None else round(used),

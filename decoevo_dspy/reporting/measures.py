@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from decoevo_dspy import statistics
 from decoevo_dspy.reporting.candidates import Event
-from decoevo_dspy.reporting.projection import Experiment, Run, in_order
+from decoevo_dspy.reporting.projection import Experiment, Run
 from decoevo_dspy.running.budget import UNBUDGETED
 from decoevo_dspy.statistics import MeanSD, PairedDifference
 
@@ -118,39 +118,6 @@ def family(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """The same contrasts with Holm's adjustment over all of them."""
     adjusted = statistics.holm([c.difference.p if c.difference else None for c in contrasts])
     return [replace(c, p_holm=p) for c, p in zip(contrasts, adjusted, strict=True)]
-
-
-def summarise(experiment: Experiment) -> dict[str, Any]:
-    """The figures of ``summary.json``, from the runs alone."""
-    methods: dict[str, Any] = {}
-    order = in_order(run.method for run in experiment.runs)
-    over = family([contrast(experiment, m, "skillopt") for m in order if m != "skillopt"])
-    for method in order:
-        moments, used = mean_sd(experiment, method), tokens(experiment, method)
-        base = tokens(experiment, "skillopt")
-        proxies = [run.proxy for run in experiment.of(method) if run.proxy is not None]
-        methods[method] = {
-            "mean": moments.mean,
-            "sd": moments.sd,
-            "per_seed": [scores(experiment, method).get(seed) for seed in seeds_of(experiment)],
-            "proxy_mean": fsum(proxies) / len(proxies) if proxies else None,
-            "tokens": used,
-            "tokens_vs_skillopt": used / base if used is not None and base else None,
-        }
-    for one in over:
-        if one.difference and "skillopt" in order:
-            methods[one.method]["vs_skillopt"] = {
-                "mean": one.mean,
-                "ci95": list(one.interval) if one.interval else None,
-                "p": one.difference.p,
-                "p_holm": one.p_holm,
-            }
-    return {
-        "backbone": experiment.backbone,
-        "seeds": seeds_of(experiment),
-        "benchmarks": experiment.benchmarks,
-        "methods": methods,
-    }
 
 
 def accepted(experiment: Experiment, method: str, skill: Literal["solver", "generator"]) -> float | None:

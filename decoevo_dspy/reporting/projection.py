@@ -11,6 +11,7 @@ from typing import Any
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting.candidates import CandidateView, Event, candidates_of
 from decoevo_dspy.reporting.text import printable
+from decoevo_dspy.summary import figures_of
 
 METHODS = (
     "zero-shot",
@@ -159,6 +160,9 @@ class Run:
         if stopped_by not in ("steps", "budget", None):
             return f"stopped by {stopped_by}" + (f": {stops[-1]}" if stops else "")
         if self.score is None:
+            lost = [str(e.get("reason", "")) for e in self.events if e["kind"] == "official_incomplete"]
+            if lost and not self.official:
+                return lost[-1]
             return "it has no official score" + ("" if self.official else " (no evaluation was run)")
         return None
 
@@ -179,9 +183,14 @@ class Experiment:
     @cached_property
     def summary(self) -> Mapping[str, Any]:
         """The written ``summary.json``; without one, the same figures from the runs."""
-        from decoevo_dspy.reporting.measures import summarise
-
-        return self.written or summarise(self)
+        if self.written:
+            return self.written
+        seeds, benchmarks = sorted({run.seed for run in self.runs}), self.benchmarks
+        runs = {
+            (run.benchmark, run.method, run.seed): {**(run.result or {}), "official": run.official} for run in self.runs
+        }
+        methods = figures_of(runs, benchmarks=benchmarks, methods=self.methods, seeds=seeds)
+        return {"backbone": self.backbone, "seeds": seeds, "benchmarks": benchmarks, "methods": methods}
 
     @property
     def methods(self) -> list[str]:
@@ -239,6 +248,8 @@ def load_run(path: Path) -> Run:
     Raises:
         DataError: when it is none, or a file in it is damaged.
     """
+    if path.is_file():
+        raise DataError(f"{path}: this is a file; give a run's folder")
     about, result = read_json(path / "run.json"), read_json(path / "result.json")
     events = read_log(path / "events.jsonl")
     if about is None and result is None and not events:
@@ -255,6 +266,8 @@ def load_experiments(dirs: Sequence[Path]) -> list[Experiment]:
     found: list[Experiment] = []
     loose: list[Run] = []
     for path in map(Path, dirs):
+        if path.is_file():
+            raise DataError(f"{path}: this is a file; give the folder of a run or an experiment")
         written = read_json(path / "summary.json")
         if written is None and not (path / "runs").is_dir():
             loose.append(load_run(path))
