@@ -4,6 +4,7 @@ It stands outside the optimisation: its calls have a ledger of their own, and it
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,15 +13,15 @@ import dspy
 from decoevo_dspy.benchmarks.base import Grader, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.errors import EndpointError, ExecutionError
 from decoevo_dspy.role_lms import RoleLMs
-from decoevo_dspy.roles.base import NoReply, ReplyCounts
-from decoevo_dspy.running.budget import Budget, Ledger
-from decoevo_dspy.running.executor import Executor
+from decoevo_dspy.roles.base import NoReply
+from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.recorded_lm import CallFailed, RecordedLM, Recorder, call_scope
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.running.workbench import Item
+from decoevo_dspy.settings import Settings
 from decoevo_dspy.skill import Skill
 from decoevo_dspy.task import Question, Turn
-from decoevo_dspy.teleprompters.session import solver_adapter
+from decoevo_dspy.teleprompters.session import Session
 from decoevo_dspy.teleprompters.student import SkilledStudent, carried_skill, inputs_for
 
 
@@ -29,7 +30,8 @@ class Evaluation:
     """The official score with what it rests on.
 
     ``responses`` are the answers by question id (unanswered ones are missing), ``unanswered`` the reasons of those.
-    ``usage`` is per role (solver, grader), apart from the optimisation's.
+    ``usage`` is per role (solver, grader), apart from the optimisation's. ``lost`` are the ids of the questions without
+    a score because the endpoint failed, and ``failure`` is what it said last.
     """
 
     score: OfficialScore
@@ -37,6 +39,21 @@ class Evaluation:
     unanswered: Mapping[str, str]
     usage: Mapping[str, Mapping[str, Any]]
     partition: str
+    lost: Sequence[str] = ()
+    failure: str = ""
+
+    def check_complete(self, max_ungraded: float) -> None:
+        """Refuse a score that lacks more than ``max_ungraded`` (a share in [0, 1)) of its questions by failure.
+
+        Raises:
+            EndpointError: naming how many questions were lost, and why.
+        """
+        if len(self.lost) > max_ungraded * self.score.n_total:
+            raise EndpointError(
+                f"{len(self.lost)} of {self.score.n_total} questions of the {self.partition} partition have no score, "
+                f"because the endpoint failed ({self.failure or 'no reason given'}); more than max_ungraded = "
+                f"{max_ungraded:g} allows"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The ``official`` object of ``result.json``."""
@@ -45,6 +62,7 @@ class Evaluation:
             **plain,
             "partition": self.partition,
             "unanswered": dict(self.unanswered),
+            "lost_to_endpoint": list(self.lost),
             "usage": {role: dict(usage) for role, usage in self.usage.items()},
         }
 
@@ -100,8 +118,9 @@ def evaluate(
     Raises:
         EndpointError: when no question could be answered, or no answer graded, because the endpoint failed.
     """
-    recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
-    student = _student(program, role_lms, recorder, solver_temperature, skill_target, response_field)
+    session = _session(role_lms, seed, store, run, num_threads)
+    recorder, settings = session.recorder, Settings(solver_temperature=solver_temperature)
+    student = session.student(program, settings, skill_target=skill_target, response_field=response_field)
     skill = carried_skill(program, student.targets) or Skill("")
     answers: dict[str, str | NoReply] = {}
     least = (int(getattr(grader, "min_chars", 0)), int(getattr(grader, "max_generations", 1)))
@@ -113,15 +132,8 @@ def evaluate(
     unanswered = {id: str(answer) for id, answer in answers.items() if isinstance(answer, NoReply)}
     if questions and not responses and all(a.infrastructure for a in answers.values() if isinstance(a, NoReply)):
         raise EndpointError(f"no question of the {partition} partition could be answered: {recorder.last_failure}")
-    client = grader_client(grader, role_lms, recorder, partition)
-    score = _graded(grader, questions, responses, gold, client, recorder)
-    return Evaluation(
-        score=score,
-        responses=responses,
-        unanswered=unanswered,
-        usage=recorder.ledger.by_role(),
-        partition=partition,
-    )
+    lost = {id for id, answer in answers.items() if isinstance(answer, NoReply) and answer.infrastructure}
+    return _graded(grader, questions, responses, unanswered, lost, gold, session, partition)
 
 
 def grade_responses(
@@ -142,12 +154,22 @@ def grade_responses(
     Raises:
         EndpointError: when no answer could be graded because the endpoint failed.
     """
-    recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, Budget()), executor=Executor(num_threads))
-    client = grader_client(grader, role_lms, recorder, partition)
-    score = _graded(grader, questions, responses, gold, client, recorder)
+    session = _session(role_lms, seed, store, run, num_threads)
     missing = {q.id: "no response given" for q in questions if q.id not in responses}
-    return Evaluation(
-        score=score, responses=responses, unanswered=missing, usage=recorder.ledger.by_role(), partition=partition
+    return _graded(grader, questions, responses, missing, set(), gold, session, partition)
+
+
+def _session(role_lms: RoleLMs, seed: int, store: CallStore, run: str, num_threads: int) -> Session:
+    """The evaluation's own surroundings: its calls are in no optimisation's ledger, and no budget stops it."""
+    return Session.open(
+        run=run,
+        seed=seed,
+        role_lms=role_lms,
+        num_threads=num_threads,
+        budget=Budget(),
+        folder=None,
+        store=store,
+        callbacks=(),
     )
 
 
@@ -155,14 +177,28 @@ def _graded(
     grader: Grader,
     questions: Sequence[Question],
     responses: Mapping[str, str],
+    unanswered: Mapping[str, str],
+    lost: AbstractSet[str],
     gold: SealedGold,
-    client: GraderCalls | None,
-    recorder: Recorder,
-) -> OfficialScore:
+    session: Session,
+    partition: str,
+) -> Evaluation:
+    """Grade the responses; ``lost`` are the questions that the solver's endpoint left without one."""
+    recorder = session.recorder
+    client = grader_client(grader, session.role_lms, recorder, partition)
     score = grader.grade(questions, responses, gold, client, recorder.executor.map)
     if client is not None and not score.n_graded and set(score.figures["errors"]) == {ExecutionError.__name__}:
         raise EndpointError(f"no answer could be graded: {client.last_failure}")
-    return score
+    lost = lost | set(score.figures.get("endpoint_failures", ()))
+    return Evaluation(
+        score=score,
+        responses=responses,
+        unanswered=unanswered,
+        usage=recorder.ledger.by_role(),
+        partition=partition,
+        lost=[q.id for q in questions if q.id in lost],
+        failure=(client.last_failure if client else "") or recorder.last_failure,
+    )
 
 
 def grader_client(grader: Grader, role_lms: RoleLMs, recorder: Recorder, partition: str) -> GraderCalls | None:
@@ -170,35 +206,6 @@ def grader_client(grader: Grader, role_lms: RoleLMs, recorder: Recorder, partiti
     if not getattr(grader, "needs_model", True):
         return None
     return GraderCalls(role_lms.lm("grader"), recorder, partition)
-
-
-def _student(
-    program: dspy.Module,
-    role_lms: RoleLMs,
-    recorder: Recorder,
-    solver_temperature: float,
-    skill_target: str | None,
-    response_field: str | None,
-) -> SkilledStudent:
-    options = role_lms.option("solver")
-
-    def record(lm: dspy.BaseLM | None) -> RecordedLM:
-        recorded = RecordedLM(
-            lm or role_lms.lm("solver"), role="solver", recorder=recorder, send_seed=options.send_seed
-        )
-        if recorded.kwargs.get("temperature") is None and "max_completion_tokens" not in recorded.kwargs:
-            recorded.kwargs["temperature"] = solver_temperature
-        return recorded
-
-    return SkilledStudent(
-        program,
-        skill_target=skill_target,
-        response_field=response_field,
-        record=record,
-        adapter=solver_adapter(options.adapter),
-        counts=ReplyCounts(),
-        context_tokens=options.context_tokens,
-    )
 
 
 def conversations(questions: Sequence[Question]) -> list[list[Question]]:

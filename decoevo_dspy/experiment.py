@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +22,12 @@ from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.running.budget import Budget
 from decoevo_dspy.running.events import Event
 from decoevo_dspy.running.folder import RunFolder, write_json
-from decoevo_dspy.single import MATCHED, is_complete, read_result, run_one
+from decoevo_dspy.single import MATCHED, MAY_CHANGE, differing_keys, is_complete, read_result, run_one
 from decoevo_dspy.summary import summarise
 from decoevo_dspy.teleprompters import METHODS
 
-RUN_CHANGES = {"optimizer": ("method", "seed", "num_threads"), "data": ("seed",)}
-MODEL_CHANGES = ("api_base", "api_key_env", "num_retries", "timeout")
-"""Config keys that may differ when an experiment goes on."""
+RUN_CHANGES = {"optimizer": (*MAY_CHANGE["optimizer"], "method", "seed"), "data": ("seed",)}
+"""Config keys besides the budget's that may differ when an experiment goes on: its runs have their own."""
 
 POLL_S = 0.2
 """Seconds between two looks at what the workers report."""
@@ -163,23 +162,14 @@ def _write_plan(out: Path, groups: Sequence[Group], methods: Sequence[str], seed
     for group in groups:
         new = group.config.resolved()
         old = plan["configs"].setdefault(group.label, new)
-        if _comparable(old) != _comparable(new):
+        if keys := differing_keys(old, new, RUN_CHANGES):
             raise ConfigurationError(
-                f"{out} holds an experiment with another config for {group.label}; choose another --out"
+                f"{out} holds an experiment with another config for {group.label} ({', '.join(keys)}); choose another "
+                "--out"
             )
     plan["methods"] = list(dict.fromkeys([*plan.get("methods", []), *methods]))
     plan["seeds"] = sorted({*plan.get("seeds", []), *seeds})
     write_json(file, plan)
-
-
-def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: table for name, table in config.items() if name != "budget"}
-    for name, keys in RUN_CHANGES.items():
-        kept[name] = {k: v for k, v in kept.get(name, {}).items() if k not in keys}
-    kept["models"] = {
-        role: {k: v for k, v in table.items() if k not in MODEL_CHANGES} for role, table in kept["models"].items()
-    }
-    return kept
 
 
 @dataclass

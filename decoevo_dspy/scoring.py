@@ -21,11 +21,11 @@ from decoevo_dspy.building import (
 from decoevo_dspy.config import Config
 from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.evaluation import evaluate, grade_responses
-from decoevo_dspy.experiment import is_complete, read_result
 from decoevo_dspy.running.events import EventLog
 from decoevo_dspy.running.folder import RunFolder, write_json
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.settings import Settings
+from decoevo_dspy.single import is_complete, max_ungraded, read_result
 from decoevo_dspy.skill import SOLVER_SKILL, Skill
 from decoevo_dspy.task import Question
 from decoevo_dspy.teleprompters.student import targets_of, with_solver_skill
@@ -40,7 +40,7 @@ def score_target(target: Path | None, config: Config, *, benchmark: str | None =
 
     Raises:
         ConfigurationError: when the target, or a question that it needs, is not there.
-        EndpointError: when the endpoint of the solver or the grader failed throughout.
+        EndpointError: when the endpoint left more than ``max_ungraded`` of the questions without a score.
     """
     if benchmark is not None and benchmark != config.data.benchmark:
         config = config.with_benchmark(benchmark)
@@ -76,7 +76,7 @@ def _score(
     run: str,
 ) -> dict[str, Any]:
     table = config.optimizer
-    return evaluate(
+    evaluation = evaluate(
         program,
         test,
         dataset.gold,
@@ -89,7 +89,9 @@ def _score(
         solver_temperature=table.settings.get("solver_temperature", Settings.solver_temperature),
         skill_target=table.skill_target,
         response_field=table.response_field,
-    ).to_dict()
+    )
+    evaluation.check_complete(max_ungraded(config))
+    return evaluation.to_dict()
 
 
 def _score_run(folder: Path, config: Config, dataset: Dataset) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def _score_responses(
         if id not in wanted:
             row.fail(f"id {id!r} is not in the test partition; remove the row")
         responses[id] = row.get("response", str)
-    return grade_responses(
+    evaluation = grade_responses(
         responses,
         test,
         dataset.gold,
@@ -215,4 +217,6 @@ def _score_responses(
         store=store,
         run="evaluate",
         num_threads=config.optimizer.num_threads,
-    ).to_dict()
+    )
+    evaluation.check_complete(max_ungraded(config))
+    return evaluation.to_dict()

@@ -1,8 +1,9 @@
 """One run from a config: partitions, optimisation, and the official evaluation on the test partition, once."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from decoevo_dspy.building import (
     protected_text,
 )
 from decoevo_dspy.config import Config
+from decoevo_dspy.errors import ConfigurationError, EndpointError
 from decoevo_dspy.partition import Partitions
 from decoevo_dspy.running.budget import Budget
-from decoevo_dspy.running.events import Callback, EventLog
+from decoevo_dspy.running.events import Callback, Event, EventLog
 from decoevo_dspy.running.folder import RunFolder, write_json
 from decoevo_dspy.running.store import CallStore
 from decoevo_dspy.settings import Settings
+from decoevo_dspy.skill import Skill
 
 MATCHED = {"budget-matched": "decoevo"}
 """Methods whose budget is what another method's run of the same seed used."""
@@ -46,9 +49,12 @@ def run_one(
     ``official`` is missing from the result when a budget stopped the run: the test partition stays closed then.
 
     Raises:
-        ConfigurationError: for bad config or data, or a folder that already holds a run.
-        EndpointError: when the endpoint failed; the state is saved.
+        ConfigurationError: for bad config or data, or a folder that already holds a run, or one of another config.
+        EndpointError: when the endpoint failed, or left more than ``max_ungraded`` of the test questions without a
+            score; the state is saved, and resuming sends the failed calls again.
     """
+    if resume:
+        _check_same_config(config, out, dealt=data_seed is not None)
     table, callbacks = config.optimizer, list(callbacks)
     dataset, grader, role_lms = load_data(config), build_grader(config), build_role_lms(config)
     partitions, student = build_partitions(config, dataset, data_seed), build_student()
@@ -89,11 +95,14 @@ def _evaluate(
     grader: Any,
     role_lms: Any,
 ) -> dict[str, Any]:
-    """Score checkpoints on the diagnostic and the returned program on the test partition; write both into the run."""
+    """Score checkpoints on the diagnostic and the returned program on the test partition; write both into the run.
+
+    A program that the log has a score of is not scored again.
+    """
     from decoevo_dspy import dynamics
     from decoevo_dspy.evaluation import evaluate
 
-    table = config.optimizer
+    table, solver = config.optimizer, Skill(str(result["solver_skill"])).key
     with RunFolder(out, resume=True) as folder:
         log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
         with closing(log):
@@ -117,6 +126,11 @@ def _evaluate(
                 )
                 for point in points[known:]:
                     log.note("diagnostic", **point)
+            if known_score := recorded_score(log.events, solver):
+                finished = {**result, "official": known_score}
+                write_json(folder.path / "result.json", finished)
+                return finished
+            store.forget_failures(out.name, after=log.last_call)
             log.note("test_opened", by="optimize", questions=len(partitions.test))
             evaluation = evaluate(
                 program,
@@ -133,10 +147,83 @@ def _evaluate(
                 response_field=table.response_field,
             )
             official = evaluation.to_dict()
-            log.note("official", by="optimize", **official)
+            try:
+                evaluation.check_complete(max_ungraded(config))
+            except EndpointError as error:
+                graded = {key: official[key] for key in ("n_graded", "n_total", "lost_to_endpoint")}
+                log.note("official_incomplete", by="optimize", solver=solver, reason=str(error), **graded)
+                raise EndpointError(f"{error}; the state is saved in {out}: resuming sends those calls again") from None
+            log.note("official", by="optimize", solver=solver, **official)
             finished = {**result, "official": official}
             write_json(folder.path / "result.json", finished)
     return finished
+
+
+def recorded_score(events: Sequence[Event], solver: str) -> dict[str, Any] | None:
+    """The last official score that a log holds of the run's own evaluation of a solver skill, by the skill's key."""
+    found: dict[str, Any] | None = None
+    current = ""
+    for event in events:
+        if event["kind"] == "run_started":
+            current = Skill(event["solver_skill"]).key
+        elif event["kind"] == "solver_decision" and event["accepted"]:
+            current = Skill(event["text"]).key
+        elif event["kind"] == "official" and event.get("solver", current) == solver:
+            found = {key: value for key, value in event.items() if key not in _ENVELOPE}
+    return found
+
+
+_ENVELOPE = ("seq", "at", "calls_upto", "kind", "note", "by", "solver")
+"""What a note adds to an official score."""
+
+
+def max_ungraded(config: Config) -> float:
+    """The largest share of the test questions that may be lost to the endpoint."""
+    return float(config.optimizer.settings.get("max_ungraded", Settings.max_ungraded))
+
+
+MAY_CHANGE = {"optimizer": ("num_threads",)}
+"""Config keys besides ``[budget]`` that may differ when a run goes on."""
+
+MODEL_CHANGES = ("api_base", "api_key_env", "num_retries", "timeout")
+"""The same for every table of ``[models]``: how an endpoint is reached, not what answers there."""
+
+
+def differing_keys(
+    old: Mapping[str, Any], new: Mapping[str, Any], may_change: Mapping[str, Sequence[str]] = MAY_CHANGE
+) -> list[str]:
+    """The keys, such as ``optimizer.steps``, in which two resolved configs differ, less those that may change."""
+    flat = [_comparable(config, may_change) for config in (old, new)]
+    return sorted(key for key in {*flat[0], *flat[1]} if flat[0].get(key) != flat[1].get(key))
+
+
+def _comparable(config: Mapping[str, Any], may_change: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Dotted key → value; a setting that is not named counts with its default."""
+    found: dict[str, Any] = {}
+    for name, table in config.items():
+        if name == "models":
+            for role, model in table.items():
+                found |= {f"models.{role}.{k}": v for k, v in model.items() if k not in MODEL_CHANGES}
+        elif name != "budget":
+            values = {**asdict(Settings()), **table} if name == "optimizer" else table
+            found |= {f"{name}.{k}": v for k, v in values.items() if k not in may_change.get(name, ())}
+    return found
+
+
+def _check_same_config(config: Config, out: Path, *, dealt: bool) -> None:
+    """Refuse to go on with a run under another config; ``dealt``: the split's seed was given apart from it."""
+    try:
+        old = json.loads((out / "run.json").read_text("utf-8")).get("config")
+    except (OSError, ValueError, AttributeError):
+        return
+    if not isinstance(old, Mapping):
+        return
+    free = {**MAY_CHANGE, "data": ("seed",)} if dealt else MAY_CHANGE
+    if keys := differing_keys(old, config.resolved(), free):
+        raise ConfigurationError(
+            f"{out} holds a run with another config: {', '.join(keys)} differ{'s' if len(keys) == 1 else ''}; "
+            "change it back, or choose another folder"
+        )
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
