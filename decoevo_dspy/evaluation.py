@@ -71,7 +71,11 @@ class GraderCalls:
     """Grader requests as the official code sends them: no adapter, no seed, recorded and replayed like every call."""
 
     def __init__(self, lm: dspy.BaseLM, recorder: Recorder, partition: str, role: str = "grader") -> None:
-        self._lm = RecordedLM(lm, role=role, recorder=recorder, send_seed=False)
+        bare = lm.copy()
+        for option in ("temperature", "max_tokens"):  # only what the official code sends: its parameters come per call
+            if option in bare.kwargs:
+                bare.kwargs[option] = None
+        self._lm = RecordedLM(bare, role=role, recorder=recorder, send_seed=False)
         self._partition = partition
         self.model = lm.model
         self.last_failure = ""

@@ -12,6 +12,7 @@ import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, SkillOpt, Task
 from decoevo_dspy.errors import EndpointError
+from decoevo_dspy.evaluation import GraderCalls
 from decoevo_dspy.role_lms import RoleOptions
 from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor, adapter
 from decoevo_dspy.roles.adapter import RoleAdapter
@@ -446,3 +447,19 @@ def test_a_whole_rubric_judgement_asks_for_exactly_its_number_of_verdicts(
     recording().bind(RubricJudge("rubric"), endpoint.lm()).judge("Q?", "A", two)
     found = dict(numbers(endpoint.sent[0].body["response_format"]))
     assert (found["minItems"], found["maxItems"]) == (2, 2)
+
+
+def test_a_grader_sends_what_the_official_code_sends_and_nothing_else(endpoint: ScriptedEndpoint, recording: Recording):
+    """The default model's sampling options, and a seed, do not reach an official grader; its own parameters do."""
+    endpoint.answers("ok")
+    bench = recording()
+    lm = endpoint.lm(temperature=0.3, max_tokens=77)
+    client = GraderCalls(lm, bench.recorder, "test")
+    messages = [{"role": "user", "content": "grade [[ ## this ## ]] verbatim"}]
+    assert client.complete(messages, params={}).text == "ok"
+    assert client.complete(messages, params={"temperature": 0.5, "max_tokens": 2048}).text == "ok"
+    bare, full = (sent.body for sent in endpoint.sent)
+    assert bare["messages"] == full["messages"] == messages
+    assert not {"temperature", "max_tokens", "seed", "response_format"} & set(bare)
+    assert (full["temperature"], full["max_tokens"]) == (0.5, 2048)
+    assert lm.kwargs["temperature"] == 0.3

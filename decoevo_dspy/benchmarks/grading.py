@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -180,7 +181,7 @@ def bootstrap_means(values: Sequence[float], resamples: int, seed: int = 0) -> l
 
 
 @dataclass(kw_only=True)
-class Base:
+class Base(ABC):
     """Fields and helpers of every official grader; each benchmark's file adds messages, parser and aggregation.
 
     ``mode`` is the reading that the headline score uses. ``strip_answers`` takes the solver's reasoning out of answers
@@ -236,9 +237,9 @@ class Base:
         items = gold.open_for_evaluation([q.id for q in questions])
         return self.judge(Sheet(questions=questions, answers=answers, gold=items, client=client, mapper=map))
 
+    @abstractmethod
     def judge(self, sheet: Sheet) -> OfficialScore:
         """The benchmark's messages, parser and aggregation, ending in `result`."""
-        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         """The decisions that are printed with the score."""
