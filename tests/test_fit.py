@@ -1,9 +1,14 @@
 """Inputs that exceed a context window are cut by a stated rule, and the rule always comes to an end."""
 
+from typing import Any
+
+import dspy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy.roles.base import LEAST_TOKENS, estimate_tokens, fit
+from decoevo_dspy.roles.adapter import RoleAdapter
+from decoevo_dspy.roles.base import LEAST_TOKENS, dense, estimate_tokens, fit
+from decoevo_dspy.signatures import JudgeCriterion
 
 TEXTS = st.dictionaries(st.sampled_from("abcd"), st.text(max_size=3000), min_size=1)
 
@@ -38,3 +43,16 @@ def test_a_text_at_the_least_size_does_not_loop() -> None:
     texts = dict.fromkeys("abc", "word " * 46)
     fitted, _ = fit(texts, 100)
     assert all(len(text) < 400 for text in fitted.values())
+
+
+def test_a_tight_limit_is_fitted_to_the_script() -> None:
+    """Under an LM's own token limit, replies in a dense script get half the characters; ASCII and default limits not."""
+    lm = dspy.LM("openai/test", api_base="http://127.0.0.1:1/v1", api_key="x", engine="litellm", max_tokens=300)
+    bounds: dict[bool, int] = {}
+    for text in ("a question in English", "用药需要注意什么，请详细说明。"):
+        options: dict[str, Any] = {}
+        adapter = RoleAdapter("auto", None, dense({"question": text}))
+        adapter._prepare_response_format(lm, options, JudgeCriterion)
+        schema = options["response_format"]["json_schema"]["schema"]
+        bounds[dense({"question": text})] = schema["$defs"]["CriterionVerdict"]["properties"]["rationale"]["maxLength"]
+    assert bounds[True] <= bounds[False] / 2

@@ -19,6 +19,9 @@ FRAME_TOKENS = 60
 ID_PATTERN = r"^c[0-9]{1,2}$"
 """The pattern of a criterion id; where the number of items is known it becomes the list of ids."""
 
+DENSE_TOKENS = 2.0
+"""Tokens that a character of such a script (Chinese, Japanese, …) may take a small model."""
+
 UNBOUNDED_CHARS = 4000
 """Assumed length of a string that its schema does not bound (a response), before it is fitted."""
 
@@ -30,15 +33,16 @@ class RoleAdapter(dspy.JSONAdapter):
     """DSPy's JSON adapter with a forced response format and a strict reader.
 
     The schema's bounds are fitted to the call's ``max_tokens``, so that no reply that follows the schema is cut off.
-    ``items`` is the exact number of list items asked for, where that is known (a verdict per criterion).
+    ``items`` is the exact number of list items asked for, where that is known (a verdict per criterion). ``dense``
+    says that the material is in a script of which a small model spends more than a token on a character.
 
     Raises:
         AdapterParseError: from ``parse``, when the text holds no complete object that fits the signature.
     """
 
-    def __init__(self, structured: Structured = "auto", items: int | None = None) -> None:
+    def __init__(self, structured: Structured = "auto", items: int | None = None, dense: bool = False) -> None:
         super().__init__(use_native_function_calling=False)
-        self.structured, self.items = structured, items
+        self.structured, self.items, self.dense = structured, items, dense
 
     def _prepare_response_format(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]
@@ -49,8 +53,11 @@ class RoleAdapter(dspy.JSONAdapter):
             lm_kwargs["response_format"] = {"type": "json_object"}
             return
         strict = self.structured == "auto" and _is_openai(lm)
-        limit = lm_kwargs.get("max_tokens") or lm.kwargs.get("max_tokens")
+        own, configured = lm_kwargs.get("max_tokens"), lm.kwargs.get("max_tokens")
+        limit = own or configured
         room = None if limit is None else limit - FRAME_TOKENS
+        if self.dense and room is not None and not own:  # the LM's own, tight limit
+            room = int(room / DENSE_TOKENS)
         lm_kwargs["response_format"] = response_format(signature, strict, room, self.items)  # pyright: ignore[reportArgumentType]
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:

@@ -115,7 +115,7 @@ class Role(dspy.Module):
         }
         config = {k: v for k, v in config.items() if _wanted(lm, k)}
         fitted = self._fit(chosen, inputs, room)
-        adapter = RoleAdapter(self.structured, items)
+        adapter = RoleAdapter(self.structured, items, dense(inputs))
         failure = NoReply(kind="unparsable", reason="not asked")
         for attempt in range(1 + PARSE_RETRIES):
             if attempt and "temperature" in config:
@@ -233,6 +233,12 @@ def estimate_tokens(text: str) -> int:
     """A careful estimate without a tokenizer: 3 ASCII characters a token, any other character 2.5 tokens."""
     ascii_chars = sum(ch < "\x80" for ch in text)
     return ascii_chars // 3 + int(2.5 * (len(text) - ascii_chars)) + 1
+
+
+def dense(inputs: Mapping[str, Any]) -> bool:
+    """Whether a fifth or more of the texts' characters are beyond ASCII, as in Chinese."""
+    texts = "".join(value for value in inputs.values() if isinstance(value, str))
+    return bool(texts) and 5 * sum(ch >= "\x80" for ch in texts) >= len(texts)
 
 
 def fit(inputs: Mapping[str, Any], room: int) -> tuple[dict[str, Any], int]:
