@@ -46,7 +46,7 @@ def test_a_text_at_the_least_size_does_not_loop() -> None:
 
 
 def test_a_tight_limit_is_fitted_to_the_script() -> None:
-    """Under an LM's own token limit, replies in a dense script get half the characters; ASCII and default limits not."""
+    """Under an LM's own token limit, replies in a dense script get half the characters, others do not."""
     lm = dspy.LM("openai/test", api_base="http://127.0.0.1:1/v1", api_key="x", engine="litellm", max_tokens=300)
     bounds: dict[bool, int] = {}
     for text in ("a question in English", "用药需要注意什么，请详细说明。"):
