@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 MAX_SKILL_CHARS = 8_000
@@ -121,7 +121,6 @@ class Candidate:
     parent: Skill
     reports: tuple[EditReport, ...] = ()
     summary: str = ""
-    call_keys: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, kw_only=True)

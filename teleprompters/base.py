@@ -4,7 +4,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -35,7 +35,7 @@ from decoevo_dspy.settings import Settings
 from decoevo_dspy.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
 from decoevo_dspy.task import Task
 from decoevo_dspy.teleprompters.coevolution import Parts, State, coevolve
-from decoevo_dspy.teleprompters.method import Method
+from decoevo_dspy.teleprompters.method import Method, no_audits
 from decoevo_dspy.teleprompters.session import Session, prompt_hashes
 from decoevo_dspy.teleprompters.steps import LeakGuard
 from decoevo_dspy.teleprompters.student import (
@@ -64,6 +64,7 @@ class CoEvolution(Teleprompter):
         resume: go on with the run in ``log_dir``; it replays what is committed and repeats no call.
         callbacks: called with every event of the run.
         skill_target: the predictor that carries the skill; ``None`` lets all of them share it.
+        evolve_generator: False switches the outer loop off, which makes any method SkillOpt; default True.
         response_field: the field of the student's prediction that is judged; default ``response``, else the last.
 
     The other keywords are the settings of `decoevo_dspy.settings.Settings`, with symbols, units, ranges, defaults and
@@ -349,10 +350,6 @@ def _check_temperature(audits: Sequence[Audit], lm: RecordedLM) -> None:
 
 def _without_generator(method: Method) -> Method:
     """The same method with generator evolution switched off."""
-    from dataclasses import replace
-
-    from decoevo_dspy.teleprompters.method import no_audits
-
     return replace(method, audits=no_audits)
 
 

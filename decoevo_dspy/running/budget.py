@@ -120,11 +120,6 @@ class Ledger:
             self._calls[call.key] = replace(call, messages=(), outputs=[], params={})
             self._tally(call, 1)
 
-    def seen(self, key: str) -> bool:
-        """Whether this run has already had this call answered."""
-        with self._lock:
-            return self._calls.get(key) is not None
-
     def forget(self, key: str) -> None:
         """Take a call back that failed and will be sent again."""
         with self._lock:

@@ -34,7 +34,6 @@ class Executor:
     def __init__(self, num_threads: int) -> None:
         self.num_threads = checked_threads(num_threads)
         self._slots = threading.Semaphore(num_threads)
-        self.cancelled = threading.Event()
 
     @contextmanager
     def slot(self) -> Iterator[None]:
