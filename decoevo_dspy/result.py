@@ -28,6 +28,7 @@ class CoEvolutionResult:
         partitions: the question ids of every partition.
         stopped_by: "steps", "budget", "endpoint" or "interrupt".
         wall_s: seconds from start to end of this process's part.
+        budget: caps that were set, and logical calls and tokens and paid money used against them.
         folder: the run's folder, when it has one.
     """
 
@@ -44,6 +45,7 @@ class CoEvolutionResult:
     stopped_by: str
     wall_s: float
     folder: Path | None = None
+    budget: Mapping[str, float] = field(default_factory=dict[str, float])
     gate_queries: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -76,6 +78,7 @@ class CoEvolutionResult:
             "usage": {role: dict(usage) for role, usage in self.usage.items()},
             "replies": {role: dict(counts) for role, counts in self.replies.items()},
             "gate_queries": dict(self.gate_queries),
+            "budget": dict(self.budget),
             "wall_s": round(self.wall_s, 3),
             "stopped_by": self.stopped_by,
         }

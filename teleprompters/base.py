@@ -317,6 +317,10 @@ class CoEvolution(Teleprompter):
             stopped_by=stopped_by,
             wall_s=time.monotonic() - session.started,
             folder=session.folder.path if session.folder else None,
+            budget={
+                **{cap: value for cap, value in asdict(session.recorder.ledger.budget).items() if value is not None},
+                **session.recorder.ledger.totals(),
+            },
             gate_queries={
                 "solver_gate": decided.count("solver_decision"),
                 "generator_gate": decided.count("generator_decision"),

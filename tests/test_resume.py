@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from decoevo_dspy import Budget, DecoEvo, RoleLMs, SkillOpt, simulated_lm
+from decoevo_dspy import Budget, BudgetMatched, DecoEvo, RoleLMs, SkillOpt, simulated_lm
 from decoevo_dspy.acceptance import Rejected
 from decoevo_dspy.audits.contrastive import ContrastiveAudit
 from decoevo_dspy.errors import ConfigurationError, ReplayDiverged
@@ -174,3 +174,26 @@ def test_lost_labels_make_the_generator_gate_undecided(tmp_path: Path, monkeypat
     assert all("lost" in record for record in lost)
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text("utf-8").splitlines()]
     assert any("records" in event for event in events if event["kind"] == "generator_decision")
+
+
+def test_budget_matched_says_how_close_it_came(tmp_path: Path) -> None:
+    """It uses up the paired run's calls or tokens, and its result names both caps and what was used of them."""
+    compiled(tmp_path / "decoevo")
+    budget = Budget.from_run(tmp_path / "decoevo")
+    matched = BudgetMatched(
+        simulated_task(),
+        budget=budget,
+        judge_mode="rubric",
+        batch_size=3,
+        num_threads=1,
+        role_lms=RoleLMs(default=simulated_lm(seed=1)),
+        log_dir=tmp_path / "matched",
+    )
+    program: Any = matched.compile(dspy.Predict("question -> response"), trainset=EXAMPLES)
+    result = json.loads((tmp_path / "matched" / "result.json").read_text("utf-8"))
+    assert program.detailed_results.stopped_by == result["stopped_by"] == "budget"
+    assert result["budget"]["max_calls"] == budget.max_calls
+    assert budget.max_tokens is not None
+    used = result["budget"]
+    assert used["calls"] == budget.max_calls or used["tokens"] >= budget.max_tokens
+    assert used["calls"] <= used["max_calls"]
