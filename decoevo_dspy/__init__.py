@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from decoevo_dspy.metric import RubricMetric
-    from decoevo_dspy.partition import Partitions
-    from decoevo_dspy.result import CoEvolutionResult
-    from decoevo_dspy.role_lms import RoleLMs
+    from decoevo_dspy.calls.budget import Budget
     from decoevo_dspy.roles import RubricGenerator, RubricJudge
-    from decoevo_dspy.rubric import Criterion, Rubric, Verdict
-    from decoevo_dspy.running.budget import Budget
-    from decoevo_dspy.simulation import simulated_lm
-    from decoevo_dspy.skill import Skill
-    from decoevo_dspy.task import Task
+    from decoevo_dspy.roles.lms import RoleLMs
+    from decoevo_dspy.roles.metric import RubricMetric
+    from decoevo_dspy.run.result import CoEvolutionResult
+    from decoevo_dspy.simulation.engine import simulated_lm
     from decoevo_dspy.teleprompters import BudgetMatched, DecoEvo, DirectAudit, ScoreCoupledCoEvo, SkillOpt, TaskPrior
+    from decoevo_dspy.values.partition import Partitions
+    from decoevo_dspy.values.rubric import Criterion, Rubric, Verdict
+    from decoevo_dspy.values.skill import Skill
+    from decoevo_dspy.values.task import Task
 
 __version__ = "0.1.0"
 
@@ -47,25 +47,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Budget": "running.budget",
+    "Budget": "calls.budget",
     "BudgetMatched": "teleprompters",
-    "CoEvolutionResult": "result",
-    "Criterion": "rubric",
+    "CoEvolutionResult": "run.result",
+    "Criterion": "values.rubric",
     "DecoEvo": "teleprompters",
     "DirectAudit": "teleprompters",
-    "Partitions": "partition",
-    "RoleLMs": "role_lms",
-    "Rubric": "rubric",
+    "Partitions": "values.partition",
+    "RoleLMs": "roles.lms",
+    "Rubric": "values.rubric",
     "RubricGenerator": "roles",
     "RubricJudge": "roles",
-    "RubricMetric": "metric",
+    "RubricMetric": "roles.metric",
     "ScoreCoupledCoEvo": "teleprompters",
-    "Skill": "skill",
+    "Skill": "values.skill",
     "SkillOpt": "teleprompters",
-    "Task": "task",
+    "Task": "values.task",
     "TaskPrior": "teleprompters",
-    "Verdict": "rubric",
-    "simulated_lm": "simulation",
+    "Verdict": "values.rubric",
+    "simulated_lm": "simulation.engine",
 }
 """Where each name lives. They are imported on first use: DSPy takes time, and ``decoevo --help`` needs none of it."""
 

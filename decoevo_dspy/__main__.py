@@ -2,7 +2,7 @@
 
 import sys
 
-from decoevo_dspy.cli import main
+from decoevo_dspy.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

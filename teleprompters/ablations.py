@@ -6,11 +6,11 @@ from itertools import zip_longest
 from decoevo_dspy.audits import Audit, AuditReport, ContrastiveAudit, StructuralAudit
 from decoevo_dspy.audits.contrastive import random_pairs
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.running.workbench import Workbench
-from decoevo_dspy.skill import Candidate, Edit, Skill, apply_edits
+from decoevo_dspy.run.workbench import Workbench
 from decoevo_dspy.teleprompters.base import CoEvolution
 from decoevo_dspy.teleprompters.method import Method
 from decoevo_dspy.teleprompters.verification import NoVerification
+from decoevo_dspy.values.skill import Candidate, Edit, Skill, apply_edits
 
 
 def _structural_only(specification: str) -> tuple[Audit, ...]:

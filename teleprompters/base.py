@@ -12,7 +12,10 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from decoevo_dspy.audits import Audit, ContrastiveAudit
-from decoevo_dspy.benchmarks.base import shingle_hashes
+from decoevo_dspy.calls.budget import Budget
+from decoevo_dspy.calls.executor import checked_threads
+from decoevo_dspy.calls.recording import SECRET_OPTIONS, RecordedLM
+from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import (
     BudgetExceeded,
     ConfigurationError,
@@ -21,24 +24,12 @@ from decoevo_dspy.errors import (
     EndpointError,
     ReplayDiverged,
 )
-from decoevo_dspy.partition import check_distinct, interleave
-from decoevo_dspy.result import CoEvolutionResult
-from decoevo_dspy.role_lms import RoleLMs
-from decoevo_dspy.running.budget import Budget
-from decoevo_dspy.running.events import Callback
-from decoevo_dspy.running.executor import checked_threads
-from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
-from decoevo_dspy.running.recorded_lm import SECRET_OPTIONS, RecordedLM
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.running.workbench import Item
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
-from decoevo_dspy.task import Task
-from decoevo_dspy.teleprompters.coevolution import Parts, State, coevolve
-from decoevo_dspy.teleprompters.method import Method, no_audits
-from decoevo_dspy.teleprompters.session import Session, prompt_hashes
-from decoevo_dspy.teleprompters.steps import LeakGuard
-from decoevo_dspy.teleprompters.student import (
+from decoevo_dspy.roles.lms import RoleLMs
+from decoevo_dspy.run.events import Callback
+from decoevo_dspy.run.folder import RunFolder, write_atomic, write_json
+from decoevo_dspy.run.result import CoEvolutionResult
+from decoevo_dspy.run.session import Session, prompt_hashes
+from decoevo_dspy.run.student import (
     SkilledStudent,
     carried_skill,
     inputs_of,
@@ -46,6 +37,15 @@ from decoevo_dspy.teleprompters.student import (
     targets_of,
     with_solver_skill,
 )
+from decoevo_dspy.run.workbench import Item
+from decoevo_dspy.teleprompters.coevolution import coevolve
+from decoevo_dspy.teleprompters.method import Method, no_audits
+from decoevo_dspy.teleprompters.state import Parts, State
+from decoevo_dspy.values.leaks import LeakGuard, shingle_hashes
+from decoevo_dspy.values.partition import check_distinct, interleave
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
+from decoevo_dspy.values.task import Task
 
 SHARES = {"train": 0.4, "probe": 0.15, "solver_gate": 0.225, "generator_gate": 0.225}
 """How a lone trainset is dealt to the partitions (ours)."""
@@ -67,11 +67,11 @@ class CoEvolution(Teleprompter):
         evolve_generator: False switches the outer loop off, which makes any method SkillOpt; default True.
         response_field: the field of the student's prediction that is judged; default ``response``, else the last.
 
-    The other keywords are the settings of `decoevo_dspy.settings.Settings`, with symbols, units, ranges, defaults and
-    sources there: steps (12), batch_size (16), audit_every K (3), patience M (2), epsilon ε (0.0), delta δ (0.02), eta
-    η (0.01), tau_tie τ_tie (0.05), gamma γ (0.05), rollouts L (4), pairs_per_question (2), edit_budget (4),
-    failure_below (0.7), judge_mode ("criterion"), both_orders (False), max_ungraded (0.1), verify_rubrics ("fresh"),
-    contrastive_objective ("resolution"), verify_z (1.645), gate_z (0.0).
+    The other keywords are the settings of `decoevo_dspy.values.settings.Settings`, with symbols, units, ranges,
+    defaults and sources there: steps (12), batch_size (16), audit_every K (3), patience M (2), epsilon ε (0.0),
+    delta δ (0.02), eta η (0.01), tau_tie τ_tie (0.05), gamma γ (0.05), rollouts L (4), pairs_per_question (2),
+    edit_budget (4), failure_below (0.7), judge_mode ("criterion"), both_orders (False), max_ungraded (0.1),
+    verify_rubrics ("fresh"), contrastive_objective ("resolution"), verify_z (1.645), gate_z (0.0).
 
     Raises:
         ConfigurationError: for an impossible value, with the allowed range.

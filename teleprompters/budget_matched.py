@@ -3,9 +3,9 @@
 from typing import Any
 
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Task
 from decoevo_dspy.teleprompters.base import CoEvolution
 from decoevo_dspy.teleprompters.method import Method, no_audits
+from decoevo_dspy.values.task import Task
 
 MOST_STEPS = 1_000
 """Inner steps after which it stops even if the budget is not used up."""

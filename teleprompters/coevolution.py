@@ -1,51 +1,16 @@
 """The algorithm: propose, gate; audit, distil, verify. METHOD.md §3–4 on one screen; every verb is named elsewhere."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from decoevo_dspy.acceptance import Accepted
-from decoevo_dspy.audits import Audit, AuditReport
-from decoevo_dspy.running.events import EventLog
-from decoevo_dspy.running.workbench import Item, Workbench
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.audits import Audit
+from decoevo_dspy.rules.acceptance import Accepted
+from decoevo_dspy.run.events import EventLog
+from decoevo_dspy.run.workbench import Workbench
 from decoevo_dspy.teleprompters import steps
 from decoevo_dspy.teleprompters.method import Method
-from decoevo_dspy.teleprompters.steps import LeakGuard
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """The partitions that the loop may touch. Diagnostic, pilot and test questions are not among them."""
-
-    train: Sequence[Item]
-    probe: Sequence[Item]
-    solver_gate: Sequence[Item]
-    generator_gate: Sequence[Item]
-
-
-@dataclass(kw_only=True)
-class State:
-    """Where a run stands. Both skill lists grow by one with every acceptance; the last of each is the incumbent."""
-
-    solvers: list[Skill]
-    generators: list[Skill]
-    step: int = 0
-    round: int = 0
-    stall: int = 0
-    since_audit: int = 0
-    proxy: float | None = None
-    rejected_edits: list[str] = field(default_factory=list[str])
-    findings: tuple[AuditReport, ...] = ()
-
-    @property
-    def solver(self) -> Skill:
-        """s_t."""
-        return self.solvers[-1]
-
-    @property
-    def generator(self) -> Skill:
-        """g_t."""
-        return self.generators[-1]
+from decoevo_dspy.teleprompters.state import Parts, State
+from decoevo_dspy.values.leaks import LeakGuard
+from decoevo_dspy.values.skill import Skill
 
 
 def coevolve(

@@ -6,9 +6,9 @@ from typing import Literal
 
 from decoevo_dspy.audits import Audit, AuditReport, ContrastiveAudit, StructuralAudit
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.running.workbench import Workbench
-from decoevo_dspy.skill import Candidate, Skill
+from decoevo_dspy.run.workbench import Workbench
 from decoevo_dspy.teleprompters.verification import AuditVerification, Verification
+from decoevo_dspy.values.skill import Candidate, Skill
 
 Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | NoReply]
 """(bench, incumbent g, probe reports, outer step) → candidate g′."""

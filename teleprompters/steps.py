@@ -1,23 +1,21 @@
 """The verbs of the algorithm: each does one thing with models and records one decision with its evidence."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from decoevo_dspy.acceptance import Accepted, Decision, PairedScores, Rejected, ScoreGate
 from decoevo_dspy.audits import Audit, AuditReport
-from decoevo_dspy.benchmarks.base import shingle_hashes
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.roles.text import Failure, Finding
-from decoevo_dspy.rubric import Mean, Ungraded, mean
-from decoevo_dspy.running.events import EventLog
-from decoevo_dspy.running.workbench import Graded, Item, Workbench, check_students
-from decoevo_dspy.seeds import generator as rng_for
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.skill import Candidate, Discarded, Skill, admit
+from decoevo_dspy.rules.acceptance import Accepted, Decision, PairedScores, Rejected, ScoreGate
+from decoevo_dspy.run.events import EventLog
+from decoevo_dspy.run.workbench import Graded, Item, Workbench, check_students
 from decoevo_dspy.teleprompters.method import Method
-
-if TYPE_CHECKING:
-    from decoevo_dspy.teleprompters.coevolution import Parts, State
+from decoevo_dspy.teleprompters.state import Parts, State
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.leaks import LeakGuard
+from decoevo_dspy.values.rubric import Mean, Ungraded, mean
+from decoevo_dspy.values.seeds import generator as rng_for
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.skill import Candidate, Discarded, Skill, admit
 
 FAILURES_SHOWN = 24
 """At most so many failures reach one rewriter call, weightiest first; the event says how many there were."""
@@ -26,26 +24,7 @@ REJECTED_SHOWN = 6
 """The rewriter sees the last so many rejected candidates with their scores (METHOD.md §8)."""
 
 
-class LeakGuard:
-    """Recognises skills that copy protected text: questions of any partition, or gold (by hash only).
-
-    What the public task description or the initial skills say is no leak.
-    """
-
-    def __init__(self, protected: Iterable[bytes], public: Iterable[str]) -> None:
-        allowed = {digest for text in public for digest in shingle_hashes(text)}
-        self._protected = frozenset(protected) - allowed
-
-    def check(self, candidate: Candidate) -> Candidate | Discarded:
-        """Discard a candidate that brings a run of 8 words (16 CJK characters) of protected text into the skill."""
-        new = shingle_hashes(candidate.skill.text) - shingle_hashes(candidate.parent.text)
-        if new & self._protected:
-            reason = "leaking: it copies a passage of a question or of gold text"
-            return Discarded(reason=reason, text=candidate.skill.text, reports=candidate.reports)
-        return candidate
-
-
-def audit_is_due(state: "State", settings: Settings) -> bool:
+def audit_is_due(state: State, settings: Settings) -> bool:
     """Every K inner steps since the last audit, or after M rejections in a row."""
     return state.since_audit >= settings.audit_every or state.stall >= settings.patience
 
@@ -60,7 +39,7 @@ def batch_of(train: Sequence[Item], settings: Settings, seed: int, step: int) ->
     return order[slot * size : (slot + 1) * size], epoch
 
 
-def score_incumbent(bench: Workbench, parts: "Parts", state: "State", log: EventLog) -> float | None:
+def score_incumbent(bench: Workbench, parts: Parts, state: State, log: EventLog) -> float | None:
     """J_{V_s}(s_t, g_t): the incumbent on the solver gate under the current generator."""
     graded = bench.grade_all(parts.solver_gate, state.solver, state.generator)
     check_students(list(graded.values()))
@@ -76,7 +55,7 @@ def score_incumbent(bench: Workbench, parts: "Parts", state: "State", log: Event
 
 
 def propose_solver(
-    bench: Workbench, parts: "Parts", state: "State", log: EventLog, guard: LeakGuard
+    bench: Workbench, parts: Parts, state: State, log: EventLog, guard: LeakGuard
 ) -> Candidate | Discarded:
     """Roll out B_t, pick failures, and let the rewriter turn them into a candidate s′."""
     settings = bench.settings
@@ -124,7 +103,7 @@ def admitted(proposal: Candidate | NoReply, guard: LeakGuard, settings: Settings
 
 
 def gate_solver(
-    bench: Workbench, parts: "Parts", state: "State", candidate: Candidate | Discarded, log: EventLog
+    bench: Workbench, parts: Parts, state: State, candidate: Candidate | Discarded, log: EventLog
 ) -> Decision:
     """The inner gate on V_s: same questions, same cached rubrics, J must rise by more than ε."""
     settings, parent = bench.settings, state.solver
@@ -156,7 +135,7 @@ def gate_solver(
 
 
 def audit(
-    bench: Workbench, audits: Sequence[Audit], parts: "Parts", state: "State", log: EventLog
+    bench: Workbench, audits: Sequence[Audit], parts: Parts, state: State, log: EventLog
 ) -> tuple[AuditReport, ...]:
     """Both audits on the probe partition: the only source of what the generator rewriter reads."""
     reports = tuple(one.findings(bench, state.solver, state.generator, parts.probe, state.round) for one in audits)
@@ -176,7 +155,7 @@ def audit(
 
 
 def distil_generator(
-    bench: Workbench, method: Method, reports: Sequence[AuditReport], state: "State", guard: LeakGuard
+    bench: Workbench, method: Method, reports: Sequence[AuditReport], state: State, guard: LeakGuard
 ) -> Candidate | Discarded:
     """From findings to a candidate g′; an audit without findings asks for nothing."""
     if not any(report.findings for report in reports):
@@ -189,8 +168,8 @@ def verify_generator(
     bench: Workbench,
     method: Method,
     audits: Sequence[Audit],
-    parts: "Parts",
-    state: "State",
+    parts: Parts,
+    state: State,
     candidate: Candidate | Discarded,
     reports: Sequence[AuditReport],
     log: EventLog,
@@ -228,7 +207,7 @@ def _rubrics(bench: Workbench, items: Sequence[Item], old: Skill, new: Skill) ->
 def _log_decision(
     log: EventLog,
     kind: str,
-    state: "State",
+    state: State,
     parent: Skill,
     candidate: Candidate | Discarded,
     decision: Decision,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from decoevo_dspy.acceptance import (
+from decoevo_dspy.audits import Audit
+from decoevo_dspy.rules.acceptance import (
     Accepted,
     AuditObjectives,
     Decision,
@@ -17,10 +18,9 @@ from decoevo_dspy.acceptance import (
     ParetoRule,
     ScoreGate,
 )
-from decoevo_dspy.audits import Audit
-from decoevo_dspy.rubric import Ungraded
-from decoevo_dspy.running.workbench import Item, Workbench
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.run.workbench import Item, Workbench
+from decoevo_dspy.values.rubric import Ungraded
+from decoevo_dspy.values.skill import Skill
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,10 @@ import dspy
 import pytest
 from hypothesis import settings
 
-from decoevo_dspy.running.budget import Budget, Ledger
-from decoevo_dspy.running.executor import Executor
-from decoevo_dspy.running.recorded_lm import RecordedLM, Recorder
-from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.calls.budget import Budget, Ledger
+from decoevo_dspy.calls.executor import Executor
+from decoevo_dspy.calls.recording import RecordedLM, Recorder
+from decoevo_dspy.calls.store import CallStore
 
 # no time limit for an example: machines are shared; and the same examples every time: a red test is red for everybody
 settings.register_profile("repeatable", deadline=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.acceptance`: every rule that accepts or rejects, by property and at its edges."""
+"""`decoevo_dspy.rules.acceptance`: every rule that accepts or rejects, by property and at its edges."""
 
 import inspect
 import math
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy.acceptance import (
+from decoevo_dspy.rules.acceptance import (
     Accepted,
     AuditObjectives,
     Decision,
@@ -20,8 +20,8 @@ from decoevo_dspy.acceptance import (
     ScoreGate,
     standard_error,
 )
-from decoevo_dspy.rubric import Ungraded
 from decoevo_dspy.teleprompters.verification import decide_on_audits
+from decoevo_dspy.values.rubric import Ungraded
 
 LOST = Ungraded(reason="timeout")
 unit = st.floats(0, 1, allow_nan=False).map(lambda v: round(v, 3))

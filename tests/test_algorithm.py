@@ -15,29 +15,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoevo_dspy import Budget, DecoEvo, RoleLMs, ScoreCoupledCoEvo, SkillOpt, simulated_lm
-from decoevo_dspy.acceptance import Accepted, Objective
 from decoevo_dspy.audits import near_ties, net_resolution
 from decoevo_dspy.audits.contrastive import random_pairs
-from decoevo_dspy.benchmarks.base import shingle_hashes, shingles
-from decoevo_dspy.building import parts_for
+from decoevo_dspy.benchmarks.simulated import SimulatedGrader, gold_criteria, load_simulated, simulated_task
+from decoevo_dspy.calls.store import Call, CallStore
+from decoevo_dspy.commands.build import parts_for
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.evaluation import evaluate
-from decoevo_dspy.partition import Partitions, split
+from decoevo_dspy.evaluation.official import evaluate
 from decoevo_dspy.roles.text import fence
-from decoevo_dspy.rubric import Ungraded
-from decoevo_dspy.running.events import canonical_trace
-from decoevo_dspy.running.store import Call, CallStore
-from decoevo_dspy.running.workbench import Graded, Item, Workbench
-from decoevo_dspy.settings import Settings
+from decoevo_dspy.rules.acceptance import Accepted, Objective
+from decoevo_dspy.run.events import canonical_trace
+from decoevo_dspy.run.workbench import Graded, Item, Workbench
 from decoevo_dspy.signatures import AnswerQuestion
-from decoevo_dspy.simulation import SimulatedBackbone, SimulatedGrader, load_simulated, simulated_task
-from decoevo_dspy.simulation.benchmark import gold_criteria
-from decoevo_dspy.skill import Candidate, Discarded, Skill
-from decoevo_dspy.task import Question
+from decoevo_dspy.simulation.backbone import SimulatedBackbone
 from decoevo_dspy.teleprompters import METHODS
-from decoevo_dspy.teleprompters.coevolution import State
-from decoevo_dspy.teleprompters.steps import LeakGuard, audit_is_due, batch_of
+from decoevo_dspy.teleprompters.state import State
+from decoevo_dspy.teleprompters.steps import audit_is_due, batch_of
 from decoevo_dspy.teleprompters.verification import AuditVerification, NoVerification, ScoreVerification
+from decoevo_dspy.values.leaks import LeakGuard, shingle_hashes, shingles
+from decoevo_dspy.values.partition import Partitions, split
+from decoevo_dspy.values.rubric import Ungraded
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.skill import Candidate, Discarded, Skill
+from decoevo_dspy.values.task import Question
 
 SIZES = {"train": 6, "probe": 4, "solver_gate": 5, "generator_gate": 5, "diagnostic": 4, "test": 6}
 QUICK: dict[str, Any] = {
@@ -158,7 +158,7 @@ def warped(monkeypatch: pytest.MonkeyPatch, warp: Warp) -> list[int]:
 
 def run_first_generator() -> str:
     """g_0."""
-    from decoevo_dspy.skill import GENERATOR_SKILL
+    from decoevo_dspy.values.skill import GENERATOR_SKILL
 
     return simulated_task().generator_skill or GENERATOR_SKILL
 

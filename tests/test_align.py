@@ -12,12 +12,12 @@ import pytest
 
 from decoevo_dspy.benchmarks.criteria import gold_criteria
 from decoevo_dspy.benchmarks.llmeval_med import Gold
-from decoevo_dspy.cli import main
+from decoevo_dspy.calls.store import CallStore
+from decoevo_dspy.cli.app import main
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.running.events import canonical_trace, read_events
-from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.run.events import canonical_trace, read_events
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS
-from decoevo_dspy.task import Question
+from decoevo_dspy.values.task import Question
 
 SIZES = "sizes = { train = 8, probe = 3, solver_gate = 5, generator_gate = 5, diagnostic = 3, test = 6 }"
 SMALL = 'steps = 2\nbatch_size = 3\naudit_every = 1\njudge_mode = "rubric"\nnum_threads = 1\nverify_z = 0.0\n'
@@ -245,7 +245,7 @@ def test_questions_that_fail_are_named(run: str, monkeypatch: pytest.MonkeyPatch
 
     original = SimulatedBackbone.reply
     victim = json.loads(Path("run/run.json").read_text("utf-8"))["partitions"]["test"][0]
-    from decoevo_dspy.simulation.benchmark import load_simulated
+    from decoevo_dspy.benchmarks.simulated import load_simulated
 
     text = next(q.text for q in load_simulated().questions if q.id == victim)
 

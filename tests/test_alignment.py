@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoevo_dspy import RoleLMs, Skill, simulated_lm
-from decoevo_dspy.aligning import Aligner, LabelledPair, read_labels
-from decoevo_dspy.alignment import align_question, macro, matching_size, precision_recall_f1
 from decoevo_dspy.benchmarks.criteria import gold_criteria
+from decoevo_dspy.benchmarks.simulated import load_simulated
+from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import DataError
+from decoevo_dspy.evaluation.alignment import Aligner, LabelledPair, read_labels
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.simulation.benchmark import load_simulated
+from decoevo_dspy.rules.matching import align_question, macro, matching_size, precision_recall_f1
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS
-from decoevo_dspy.skill import GENERATOR_SKILL
-from decoevo_dspy.task import Question
+from decoevo_dspy.values.skill import GENERATOR_SKILL
+from decoevo_dspy.values.task import Question
 
 PAIRS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)
 

@@ -43,7 +43,7 @@ def test_generator_gate_reports_every_combination(script: Any, tmp_path: Path, c
 def test_second_sample_means_the_same(script: Any):
     """The A/A candidate is another skill that every reader of the world reads as the same one."""
     from decoevo_dspy.simulation.world import read_skill
-    from decoevo_dspy.skill import GENERATOR_SKILL, Skill
+    from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
 
     gate = script("generator_gate")
     same = Skill(f"{GENERATOR_SKILL}\n{gate.COMMENT}")

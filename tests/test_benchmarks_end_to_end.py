@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from decoevo_dspy.benchmarks import eqbench_cw, load
+from decoevo_dspy.benchmarks.simulated import load_simulated
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, sha256
-from decoevo_dspy.cli import main
-from decoevo_dspy.running.events import read_events
-from decoevo_dspy.running.store import Call, CallStore
-from decoevo_dspy.simulation.benchmark import load_simulated
+from decoevo_dspy.calls.store import Call, CallStore
+from decoevo_dspy.cli.app import main
+from decoevo_dspy.run.events import read_events
 from decoevo_dspy.simulation.server import SimulationServer, serve
 from decoevo_dspy.simulation.world import is_chinese
 from tests.conftest import Answer, ScriptedEndpoint

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.running.budget` and `executor`: caps before the call, true usage, bounded and ordered work."""
+"""`decoevo_dspy.calls.budget` and `executor`: caps before the call, true usage, bounded and ordered work."""
 
 import json
 import threading
@@ -12,10 +12,10 @@ import dspy
 import pytest
 
 from decoevo_dspy import RoleLMs, SkillOpt, simulated_lm
+from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
+from decoevo_dspy.calls.budget import Budget, Ledger
+from decoevo_dspy.calls.executor import Executor
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError
-from decoevo_dspy.running.budget import Budget, Ledger
-from decoevo_dspy.running.executor import Executor
-from decoevo_dspy.simulation import load_simulated, simulated_task
 from tests.conftest import Answer, Bench, ScriptedEndpoint
 
 Recording = Callable[..., Bench]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from decoevo_dspy.cli import main
-from decoevo_dspy.running.events import canonical_trace, read_events
+from decoevo_dspy.cli.app import main
+from decoevo_dspy.run.events import canonical_trace, read_events
 from decoevo_dspy.simulation.server import SimulationServer, serve
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -275,7 +275,7 @@ def test_demo_in_a_bare_environment(tmp_path: Path):
 def test_help_is_quick():
     """The help comes up without DSPy: it is the first thing a newcomer types."""
     code = (
-        "import sys\nfrom decoevo_dspy.cli import main\n"
+        "import sys\nfrom decoevo_dspy.cli.app import main\n"
         "code = main(['--help'])\nassert not {'dspy', 'litellm', 'numpy'} & set(sys.modules)\nsys.exit(code)"
     )
     run = subprocess.run(
@@ -399,8 +399,8 @@ def test_show_a_run(config: Callable[..., str], capfd: pytest.CaptureFixture[str
 
 def test_init_writes_what_optimize_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any):
     """The starter files load, their data is dealt as the config says, and nothing is overwritten."""
-    from decoevo_dspy.building import build_partitions, load_data
-    from decoevo_dspy.config import load_config
+    from decoevo_dspy.commands.build import build_partitions, load_data
+    from decoevo_dspy.commands.config import load_config
 
     monkeypatch.chdir(tmp_path)
     assert main(["init", "new", "--json"]) == 0

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from decoevo_dspy.cli import main
-from decoevo_dspy.config import Config, make_config
+from decoevo_dspy.benchmarks.simulated import SimulatedGrader
+from decoevo_dspy.cli.app import main
+from decoevo_dspy.commands.config import Config, make_config
+from decoevo_dspy.commands.evaluate import score_target
+from decoevo_dspy.commands.experiment import is_complete, read_result, run_experiment, run_one
 from decoevo_dspy.errors import ConfigurationError, EndpointError
-from decoevo_dspy.experiment import is_complete, read_result, run_experiment, run_one
-from decoevo_dspy.running.events import read_events
-from decoevo_dspy.scoring import score_target
+from decoevo_dspy.run.events import read_events
 from decoevo_dspy.simulation.backbone import SimulatedBackbone
-from decoevo_dspy.simulation.benchmark import SimulatedGrader
 
 SIZES = {"train": 6, "probe": 3, "solver_gate": 4, "generator_gate": 4, "diagnostic": 1, "test": 6}
 
@@ -35,7 +35,7 @@ class Outage:
     """Lets the first ``lost`` test questions fail at the endpoint while it is ``on``; counts what was asked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
-        from decoevo_dspy import evaluation
+        from decoevo_dspy.evaluation import official as evaluation
         from decoevo_dspy.roles.base import NoReply
 
         self.on, self.ids, self.asked = True, list[str](), list[str]()
@@ -291,8 +291,8 @@ def test_starter_names_no_missing_command():
     """Every ``decoevo`` command that the starter config mentions exists."""
     import re
 
-    from decoevo_dspy.cli import app
-    from decoevo_dspy.starter import CONFIG
+    from decoevo_dspy.cli.app import app
+    from decoevo_dspy.commands.init import CONFIG
 
     names = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     assert set(re.findall(r"with: decoevo ([a-z]+)\b", CONFIG)) <= names

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy.building import (
+from decoevo_dspy.commands.build import (
     build_budget,
     build_grader,
     build_partitions,
@@ -19,9 +19,9 @@ from decoevo_dspy.building import (
     parts_for,
     protected_text,
 )
-from decoevo_dspy.config import Config, load_config, make_config
+from decoevo_dspy.commands.config import Config, load_config, make_config
 from decoevo_dspy.errors import ConfigurationError, DataError
-from decoevo_dspy.settings import NAMES
+from decoevo_dspy.values.settings import NAMES
 
 SIMULATED = '[data]\nbenchmark = "simulated"\n[models]\ndefault = { model = "simulated" }\n'
 
@@ -214,7 +214,7 @@ def test_sizes_beyond_the_data(tmp_path: Path):
 def test_default_shares_serve_every_partition(count: int, seed: int):
     """From 13 rows on, every partition that a run needs has a question, and none stands in two."""
     from decoevo_dspy.benchmarks.base import Dataset, SealedGold
-    from decoevo_dspy.task import Question
+    from decoevo_dspy.values.task import Question
 
     questions = tuple(Question.of(f"Question number {n}?", id=f"q{n}") for n in range(count))
     config = make_config(
@@ -233,7 +233,7 @@ def test_default_shares_serve_every_partition(count: int, seed: int):
 def test_families_stay_together(load: Callable[[str], Config]):
     """Questions of one family never stand in two partitions, though each has a stratum and an id of its own."""
     from decoevo_dspy.benchmarks.base import Dataset, SealedGold
-    from decoevo_dspy.task import Question
+    from decoevo_dspy.values.task import Question
 
     questions = tuple(Question.of(f"Prompt {n // 3}, variant {n % 3}", id=f"q{n}") for n in range(90))
     kin = {q.id: f"family-{int(q.id[1:]) // 3}" for q in questions}
@@ -257,7 +257,7 @@ def test_optimiser_sees_no_other_partition(load: Callable[[str], Config]):
     parts = parts_for(partitions, student)
     seen = {item.id for name in ("train", "probe", "solver_gate", "generator_gate") for item in getattr(parts, name)}
     assert not seen & {q.id for q in (*partitions.test, *partitions.diagnostic, *partitions.pilot)}
-    from decoevo_dspy.benchmarks.base import shingle_hashes
+    from decoevo_dspy.values.leaks import shingle_hashes
 
     protected = protected_text(dataset, partitions)
     assert all(shingle_hashes(q.text) <= protected for q in partitions.test)
@@ -270,7 +270,7 @@ def test_every_setting_is_a_key(load: Callable[[str], Config]):
     """Each constructor keyword of the teleprompters can stand in ``[optimizer]``."""
     from dataclasses import asdict
 
-    from decoevo_dspy.settings import Settings
+    from decoevo_dspy.values.settings import Settings
 
     values: dict[str, Any] = asdict(Settings())
     text = "".join(

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.running.events`: append-only, replayable, and equal traces for equal decisions."""
+"""`decoevo_dspy.run.events`: append-only, replayable, and equal traces for equal decisions."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from decoevo_dspy.errors import DataError, ReplayDiverged
-from decoevo_dspy.running.events import EventLog, canonical_trace, read_events
+from decoevo_dspy.run.events import EventLog, canonical_trace, read_events
 
 
 def written(path: Path, *events: tuple[str, dict[str, Any]]) -> None:

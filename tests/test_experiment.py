@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy import experiment, statistics
-from decoevo_dspy.config import Config, make_config
+from decoevo_dspy.calls.store import CallStore
+from decoevo_dspy.commands import experiment
+from decoevo_dspy.commands.config import Config, make_config
+from decoevo_dspy.commands.experiment import is_complete, read_result, run_experiment, run_one
 from decoevo_dspy.errors import ConfigurationError, EndpointError
-from decoevo_dspy.experiment import is_complete, read_result, run_experiment, run_one
-from decoevo_dspy.running.events import canonical_trace, read_events
-from decoevo_dspy.running.store import CallStore
+from decoevo_dspy.reporting.summary import summarise
+from decoevo_dspy.rules import statistics
+from decoevo_dspy.run.events import canonical_trace, read_events
 from decoevo_dspy.simulation.backbone import SimulatedBackbone
-from decoevo_dspy.summary import summarise
 
 SIZES = {"train": 8, "probe": 3, "solver_gate": 5, "generator_gate": 5, "diagnostic": 2, "test": 6}
 
@@ -127,7 +128,7 @@ def test_changed_settings_are_refused_on_resume(tmp_path: Path):
 
 def test_no_gold_and_no_test_question_in_optimiser_prompts(tmp_path: Path):
     """A dump of every prompt: rewriters see no held-out question, and no optimiser role sees gold text."""
-    from decoevo_dspy.building import build_partitions, load_data
+    from decoevo_dspy.commands.build import build_partitions, load_data
 
     config = small()
     run_one(config, tmp_path / "run")

@@ -6,7 +6,7 @@ import dspy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy.roles.adapter import RoleAdapter
+from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.roles.base import LEAST_TOKENS, dense, estimate_tokens, fit
 from decoevo_dspy.signatures import JudgeCriterion
 

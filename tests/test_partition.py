@@ -1,4 +1,4 @@
-"""`decoevo_dspy.partition` and `task`: disjoint by id and by text, stratified, deterministic, and leaks are named."""
+"""`values.partition` and `values.task`: disjoint by id and by text, stratified, deterministic, and leaks are named."""
 
 import subprocess
 import sys
@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoevo_dspy.errors import ConfigurationError, DataError, LeakageError
-from decoevo_dspy.partition import NAMES, Partitions, split
-from decoevo_dspy.seeds import derive
-from decoevo_dspy.seeds import generator as rng_for
-from decoevo_dspy.task import Question, Task, Turn, normalise, text_key
+from decoevo_dspy.run.student import question_of
 from decoevo_dspy.teleprompters.base import parts_of
-from decoevo_dspy.teleprompters.student import question_of
+from decoevo_dspy.values.partition import NAMES, Partitions, split
+from decoevo_dspy.values.seeds import derive
+from decoevo_dspy.values.seeds import generator as rng_for
+from decoevo_dspy.values.task import Question, Task, Turn, normalise, text_key
 
 
 def questions(n: int, strata: int = 3) -> list[Question]:
@@ -69,7 +69,7 @@ def test_another_seed_is_another_split():
 def test_the_split_is_the_same_in_another_process():
     """No dependence on hash randomisation."""
     code = (
-        "from decoevo_dspy.partition import split; from decoevo_dspy.task import Question\n"
+        "from decoevo_dspy.values.partition import split; from decoevo_dspy.values.task import Question\n"
         "qs = [Question.of(f'question number {i}', id=f'q{i}', stratum=f's{i % 3}') for i in range(30)]\n"
         "print(split(qs, {'train': 9, 'test': 9}, 7).ids())"
     )

@@ -15,6 +15,8 @@ import dspy
 import pytest
 
 from decoevo_dspy import signatures
+from decoevo_dspy.calls import adapter as adapter_module
+from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, schema_bound
 from decoevo_dspy.roles import (
     ContrastiveAuditor,
     GeneratorRewriter,
@@ -23,14 +25,13 @@ from decoevo_dspy.roles import (
     SolverRewriter,
     StructuralAuditor,
 )
-from decoevo_dspy.roles import adapter as adapter_module
-from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, schema_bound
 from decoevo_dspy.roles.base import max_tokens
 from decoevo_dspy.roles.matcher import Matcher
-from decoevo_dspy.roles.text import SOLVER_HEADING, Failure, Finding, fence, scored_rubric_text, with_skill
-from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
-from decoevo_dspy.skill import Skill
-from decoevo_dspy.task import Task
+from decoevo_dspy.roles.text import SOLVER_HEADING, fence, scored_rubric_text, with_skill
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.rubric import Criterion, Rubric, Ungraded, Verdict
+from decoevo_dspy.values.skill import Skill
+from decoevo_dspy.values.task import Task
 
 GOLDEN = Path(__file__).parent / "golden"
 response_format: Any = adapter_module.response_format  # its cache asks for hashable arguments; classes are

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.running.recorded_lm`: the one door to a model replays, counts, types failures, and stops in time."""
+"""`decoevo_dspy.calls.recording`: the one door to a model replays, counts, types failures, and stops in time."""
 
 import threading
 import time
@@ -10,15 +10,15 @@ import dspy
 import pytest
 
 from decoevo_dspy import RoleLMs, SkillOpt, Task
+from decoevo_dspy.calls.recording import CallFailed, Recorder, call_scope, strip_reasoning
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.roles import RubricJudge
-from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
-from decoevo_dspy.running.recorded_lm import CallFailed, Recorder, call_scope, strip_reasoning
-from decoevo_dspy.running.workbench import BATCH_TRIES, Graded, Item, Workbench
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.simulation import SimulatedBackbone
-from decoevo_dspy.task import Question
+from decoevo_dspy.run.workbench import BATCH_TRIES, Graded, Item, Workbench
+from decoevo_dspy.simulation.backbone import SimulatedBackbone
 from decoevo_dspy.teleprompters import base
+from decoevo_dspy.values.rubric import Criterion, Rubric, Ungraded, Verdict
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.task import Question
 from tests.conftest import Answer, Bench, ScriptedEndpoint
 
 Recording = Callable[..., Bench]

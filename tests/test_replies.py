@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from decoevo_dspy.metric import MetricUngraded, RubricMetric
+from decoevo_dspy.calls.adapter import last_object
 from decoevo_dspy.roles import (
     ContrastiveAuditor,
     GeneratorRewriter,
@@ -18,11 +18,11 @@ from decoevo_dspy.roles import (
     SolverRewriter,
     StructuralAuditor,
 )
-from decoevo_dspy.roles.adapter import last_object
-from decoevo_dspy.roles.text import Failure, Finding
-from decoevo_dspy.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
-from decoevo_dspy.skill import Candidate, Skill
-from decoevo_dspy.task import Task
+from decoevo_dspy.roles.metric import MetricUngraded, RubricMetric
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
+from decoevo_dspy.values.skill import Candidate, Skill
+from decoevo_dspy.values.task import Task
 from tests.conftest import Answer, Bench, ScriptedEndpoint
 
 Recording = Callable[..., Bench]

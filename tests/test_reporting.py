@@ -12,7 +12,6 @@ import html5lib
 import pytest
 from rich.console import Console
 
-from decoevo_dspy import statistics
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import answer
@@ -22,7 +21,8 @@ from decoevo_dspy.reporting.projection import METHODS, Experiment, load_experime
 from decoevo_dspy.reporting.report import write_report
 from decoevo_dspy.reporting.show import show_json, show_text
 from decoevo_dspy.reporting.text import printable
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.rules import statistics
+from decoevo_dspy.values.skill import Skill
 
 SEEDS = (0, 1, 2)
 HOSTILE = (

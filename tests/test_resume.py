@@ -9,13 +9,13 @@ import dspy
 import pytest
 
 from decoevo_dspy import Budget, BudgetMatched, DecoEvo, RoleLMs, SkillOpt, simulated_lm
-from decoevo_dspy.acceptance import Rejected
 from decoevo_dspy.audits.contrastive import ContrastiveAudit
+from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
 from decoevo_dspy.errors import ConfigurationError, ReplayDiverged
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.running.events import canonical_trace
-from decoevo_dspy.simulation import WorldParameters
-from decoevo_dspy.simulation.benchmark import load_simulated, simulated_task
+from decoevo_dspy.rules.acceptance import Rejected
+from decoevo_dspy.run.events import canonical_trace
+from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.teleprompters.verification import AuditVerification
 
 EXAMPLES = [dspy.Example(question=q.text, id=q.id).with_inputs("question") for q in load_simulated().questions[:40]]

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.rubric`: scores are bounded, and what is ungraded never counts as 0."""
+"""`decoevo_dspy.values.rubric`: scores are bounded, and what is ungraded never counts as 0."""
 
 import math
 import random
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoevo_dspy.rubric import Criterion, Mean, Rubric, Ungraded, Verdict, mean
+from decoevo_dspy.values.rubric import Criterion, Mean, Rubric, Ungraded, Verdict, mean
 
 points = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False)
 unit = st.floats(min_value=0, max_value=1, allow_nan=False)

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.settings`: every impossible value is refused with the range that is allowed."""
+"""`decoevo_dspy.values.settings`: every impossible value is refused with the range that is allowed."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from decoevo_dspy import DecoEvo, Task
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.settings import NAMES, Settings
+from decoevo_dspy.values.settings import NAMES, Settings
 
 TASK = Task(name="t", description="Answer.", evaluation="Be right.")
 NAN, INF = float("nan"), float("inf")

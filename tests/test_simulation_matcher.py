@@ -7,9 +7,10 @@ import dspy
 import pytest
 from pydantic import BaseModel, Field
 
-from decoevo_dspy.roles.adapter import RoleAdapter
+from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.roles.text import fence
-from decoevo_dspy.simulation import WorldParameters, simulated_lm
+from decoevo_dspy.simulation.engine import simulated_lm
+from decoevo_dspy.simulation.parameters import WorldParameters
 
 GENERATED = (
     "c1. (5 points) The answer tells the reader to check again after a week.\n"

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 import decoevo_dspy.signatures as S
-from decoevo_dspy.roles.adapter import RoleAdapter
+from decoevo_dspy.benchmarks.simulated import load_simulated
+from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.roles.text import GENERATOR_HEADING, SOLVER_HEADING, fence
-from decoevo_dspy.simulation import SimulatedBackbone, load_simulated, simulated_lm
 from decoevo_dspy.simulation import tokens as counting
+from decoevo_dspy.simulation.backbone import SimulatedBackbone
+from decoevo_dspy.simulation.engine import simulated_lm
 from decoevo_dspy.simulation.prompts import fences, read_prompt, unfence
 from decoevo_dspy.simulation.replies import SKILL_HEADING
 from decoevo_dspy.simulation.world import read_skill

@@ -9,22 +9,16 @@ import dspy
 import pytest
 
 import decoevo_dspy.signatures as S
-from decoevo_dspy.roles.adapter import RoleAdapter
-from decoevo_dspy.roles.text import (
-    GENERATOR_HEADING,
-    SOLVER_HEADING,
-    Failure,
-    Finding,
-    failures_text,
-    fence,
-    findings_text,
-    with_skill,
-)
-from decoevo_dspy.simulation import SimulatedGrader, WorldParameters, load_simulated, simulated_lm, simulated_task
+from decoevo_dspy.benchmarks.simulated import SimulatedGrader, load_simulated, simulated_task
+from decoevo_dspy.calls.adapter import RoleAdapter
+from decoevo_dspy.roles.text import GENERATOR_HEADING, SOLVER_HEADING, failures_text, fence, findings_text, with_skill
 from decoevo_dspy.simulation import phrasing as wording
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS, SURFACES
+from decoevo_dspy.simulation.engine import simulated_lm
+from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.world import BY_KEY, cued, is_chinese, read_response, read_skill, utility
-from decoevo_dspy.skill import Edit, Skill, apply_edits
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.skill import Edit, Skill, apply_edits
 
 DATA = load_simulated()
 QUESTIONS = DATA.questions

@@ -11,8 +11,10 @@ import pytest
 from dspy.utils.exceptions import LMError
 
 import decoevo_dspy.signatures as S
-from decoevo_dspy.roles.adapter import RoleAdapter
-from decoevo_dspy.simulation import SimulationServer, load_simulated, serve, simulated_lm
+from decoevo_dspy.benchmarks.simulated import load_simulated
+from decoevo_dspy.calls.adapter import RoleAdapter
+from decoevo_dspy.simulation.engine import simulated_lm
+from decoevo_dspy.simulation.server import SimulationServer, serve
 
 QUESTION = load_simulated().questions[0].text
 HELLO: dict[str, Any] = {"model": "simulated", "messages": [{"role": "user", "content": "Hello"}]}

@@ -6,13 +6,13 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from decoevo_dspy.benchmarks.base import shingles
-from decoevo_dspy.simulation import SIZES, SimulatedGrader, WorldParameters, load_simulated, simulated_task
+from decoevo_dspy.benchmarks.simulated import SIZES, SimulatedGrader, gold_criteria, load_simulated, simulated_task
 from decoevo_dspy.simulation import phrasing as wording
-from decoevo_dspy.simulation.benchmark import gold_criteria
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS, SURFACES
+from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.world import BY_KEY, cued, is_chinese, read_response, read_skill, relevant, utility
-from decoevo_dspy.task import text_key
+from decoevo_dspy.values.leaks import shingles
+from decoevo_dspy.values.task import text_key
 
 QUESTIONS = load_simulated().questions
 
@@ -107,7 +107,7 @@ def test_rules_of_the_model_copy_neither_gold_nor_questions():
         for lax in (False, True)
         for _ in range(6)
     ]
-    from decoevo_dspy.benchmarks.base import shingle_hashes
+    from decoevo_dspy.values.leaks import shingle_hashes
 
     written = set().union(*(shingle_hashes(rule) for rule in rules))
     assert not written & gold.shingle_hashes()

@@ -1,4 +1,4 @@
-"""`decoevo_dspy.skill`: canonical text, typed edits with a report each, and what never reaches a gate."""
+"""`decoevo_dspy.values.skill`: canonical text, typed edits with a report each, and what never reaches a gate."""
 
 import inspect
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from decoevo_dspy.roles.text import SOLVER_HEADING, with_skill
-from decoevo_dspy.skill import Candidate, Discarded, Edit, Skill, admit, apply_edits, canonical
+from decoevo_dspy.values.skill import Candidate, Discarded, Edit, Skill, admit, apply_edits, canonical
 
 anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
 layout = st.text(alphabet=" \t\n\r\x00\x0b\x0c\x1c\u2028\u3000a#-", max_size=30)

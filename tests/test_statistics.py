@@ -1,4 +1,4 @@
-"""`decoevo_dspy.statistics` against published examples, against SciPy's own tests, and by property."""
+"""`decoevo_dspy.rules.statistics` against published examples, against SciPy's own tests, and by property."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from decoevo_dspy import statistics as s
+from decoevo_dspy.rules import statistics as s
 
 # Student (1908), hours of sleep gained under two drugs by the same ten patients (R: `sleep`).
 DRUG_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]

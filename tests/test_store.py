@@ -1,4 +1,4 @@
-"""`decoevo_dspy.running.store` and `folder`: nothing is asked twice, and files are whole or absent."""
+"""`decoevo_dspy.calls.store` and `folder`: nothing is asked twice, and files are whole or absent."""
 
 import os
 import sqlite3
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from decoevo_dspy.calls.store import Call, CallStore
 from decoevo_dspy.errors import ConfigurationError, RunLocked
-from decoevo_dspy.running.folder import RunFolder, write_atomic, write_json
-from decoevo_dspy.running.store import Call, CallStore
+from decoevo_dspy.run.folder import RunFolder, write_atomic, write_json
 
 
 def call(key: str = "k", **changes: Any) -> Call:
@@ -100,7 +100,7 @@ def test_a_store_is_read_by_the_next_process(tmp_path: Path):
     open_store = CallStore(tmp_path / "calls.sqlite")
     open_store.put(call(outputs=["中文"]))
     code = (
-        "import sys; from pathlib import Path; from decoevo_dspy.running.store import CallStore\n"
+        "import sys; from pathlib import Path; from decoevo_dspy.calls.store import CallStore\n"
         f"store = CallStore(Path({str(tmp_path / 'calls.sqlite')!r}))\n"
         "print(ascii(store.get('k').outputs), ascii(next(iter(store.calls())).messages)); store.close()"
     )

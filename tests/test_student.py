@@ -13,15 +13,15 @@ import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, Skill, SkillOpt, Task, simulated_lm
 from decoevo_dspy.benchmarks.base import OfficialScore, SealedGold
+from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
+from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import ConfigurationError, EndpointError
-from decoevo_dspy.evaluation import evaluate
+from decoevo_dspy.evaluation.official import evaluate
 from decoevo_dspy.roles.base import NoReply, ReplyCounts
 from decoevo_dspy.roles.text import SOLVER_HEADING
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.running.workbench import Item
-from decoevo_dspy.simulation import load_simulated, simulated_task
-from decoevo_dspy.task import Question, Turn
-from decoevo_dspy.teleprompters.student import SkilledStudent, carried_skill, inputs_for, question_of, with_solver_skill
+from decoevo_dspy.run.student import SkilledStudent, carried_skill, inputs_for, question_of, with_solver_skill
+from decoevo_dspy.run.workbench import Item
+from decoevo_dspy.values.task import Question, Turn
 from tests.conftest import Bench, CapturingEngine
 
 Capture = Callable[..., tuple[dspy.LM, CapturingEngine]]

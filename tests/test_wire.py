@@ -11,16 +11,16 @@ import dspy
 import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, SkillOpt, Task
+from decoevo_dspy.calls import adapter
+from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.errors import EndpointError
-from decoevo_dspy.evaluation import GraderCalls
-from decoevo_dspy.role_lms import RoleOptions
-from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor, adapter
-from decoevo_dspy.roles.adapter import RoleAdapter
+from decoevo_dspy.evaluation.official import GraderCalls
+from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor
+from decoevo_dspy.roles.lms import RoleOptions
 from decoevo_dspy.roles.rubric_judge import choice_probabilities
-from decoevo_dspy.rubric import Criterion, Rubric, Ungraded, Verdict
 from decoevo_dspy.signatures import JudgeCriterion, JudgeYesNo, WriteRubric
-from decoevo_dspy.simulation import SimulatedBackbone
-from decoevo_dspy.simulation.backbone import SimReply
+from decoevo_dspy.simulation.backbone import SimReply, SimulatedBackbone
+from decoevo_dspy.values.rubric import Criterion, Rubric, Ungraded, Verdict
 from tests.conftest import Answer, Bench, ScriptedEndpoint
 
 Recording = Callable[..., Bench]
@@ -180,8 +180,8 @@ def test_a_config_switches_thinking_off_on_the_wire(
     model: str, place: tuple[str, Any], endpoint: ScriptedEndpoint, recording: Recording, tmp_path: Path
 ):
     """``thinking = false`` in decoevo.toml reaches vLLM and Ollama in their own form."""
-    from decoevo_dspy.building import build_role_lms
-    from decoevo_dspy.config import load_config
+    from decoevo_dspy.commands.build import build_role_lms
+    from decoevo_dspy.commands.config import load_config
 
     base = endpoint.origin if model.startswith("ollama") else f"{endpoint.origin}/v1"
     file = tmp_path / "decoevo.toml"
@@ -345,7 +345,7 @@ def simulated(endpoint: ScriptedEndpoint) -> None:
 
 def run_over_http(endpoint: ScriptedEndpoint, folder: Path, **options: Any) -> dspy.Module:
     """A short run through LiteLLM, with the student's LM holding the key as well."""
-    from decoevo_dspy.simulation import load_simulated, simulated_task
+    from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
 
     lm = endpoint.lm(api_key=KEY, extra_headers={"X-Org": f"{KEY}-org"})
     student = dspy.Predict("question -> response")
@@ -399,7 +399,7 @@ def test_a_server_error_that_echoes_the_key_is_stored_without_it(endpoint: Scrip
 
 def test_a_whole_decoevo_run_works_over_http(endpoint: ScriptedEndpoint, tmp_path: Path):
     """Every role once through LiteLLM; every request of a role carries a schema and a seed."""
-    from decoevo_dspy.simulation import load_simulated, simulated_task
+    from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
 
     simulated(endpoint)
     lm = endpoint.lm()

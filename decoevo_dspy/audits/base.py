@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from decoevo_dspy.acceptance import Objective
-from decoevo_dspy.roles.text import Finding
-from decoevo_dspy.running.workbench import Item, Workbench
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.rules.acceptance import Objective
+from decoevo_dspy.run.workbench import Item, Workbench
+from decoevo_dspy.values.findings import Finding
+from decoevo_dspy.values.skill import Skill
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from decoevo_dspy.acceptance import Objective
 from decoevo_dspy.audits.base import AuditReport
 from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.contrastive_auditor import BlindLabel
-from decoevo_dspy.roles.text import Finding
-from decoevo_dspy.rubric import Ungraded
-from decoevo_dspy.running.workbench import Graded, Item, Workbench
-from decoevo_dspy.seeds import generator as rng_for
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.rules.acceptance import Objective
+from decoevo_dspy.run.workbench import Graded, Item, Workbench
+from decoevo_dspy.values.findings import Finding
+from decoevo_dspy.values.rubric import Ungraded
+from decoevo_dspy.values.seeds import generator as rng_for
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.skill import Skill
 
 PairSelection = Callable[[Sequence[float | None], Sequence[str], float, int, random.Random], list[tuple[int, int]]]
 """(scores z_i or None, responses, τ_tie, most pairs, rng) → index pairs."""

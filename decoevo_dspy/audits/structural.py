@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decoevo_dspy.acceptance import Objective
 from decoevo_dspy.audits.base import AuditReport
 from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.structural_auditor import StructuralFinding
-from decoevo_dspy.roles.text import Finding
-from decoevo_dspy.rubric import Ungraded, mean
-from decoevo_dspy.running.workbench import Item, Workbench
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.rules.acceptance import Objective
+from decoevo_dspy.run.workbench import Item, Workbench
+from decoevo_dspy.values.findings import Finding
+from decoevo_dspy.values.rubric import Ungraded, mean
+from decoevo_dspy.values.skill import Skill
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ NAMES = (*_MODULES, "simulated")
 
 def _module(benchmark: str) -> Any:
     if benchmark == "simulated":
-        return importlib.import_module("decoevo_dspy.simulation.benchmark")
+        return importlib.import_module("decoevo_dspy.benchmarks.simulated")
     if benchmark not in _MODULES:
         raise ConfigurationError(f"data.benchmark: {benchmark!r} is not known; use one of {', '.join(NAMES)}")
     return importlib.import_module(f"decoevo_dspy.benchmarks.{_MODULES[benchmark][0]}")

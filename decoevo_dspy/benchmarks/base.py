@@ -5,12 +5,12 @@ Everything that optimises gets `Question` values. The gold (rubrics, checklists,
 `GraderClient`, never through a DSPy adapter.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from decoevo_dspy.task import Question, normalise
+from decoevo_dspy.values.leaks import shingle_hashes
+from decoevo_dspy.values.task import Question
 
 GraderMode = Literal["official", "robust"]
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -50,31 +50,6 @@ class SealedGold:
     def shingle_hashes(self, size: int = 8) -> frozenset[bytes]:
         """Hashes of every run of ``size`` words (or ``2 * size`` characters in scripts without spaces) of the gold."""
         return frozenset(h for texts in self._texts.values() for text in texts for h in shingle_hashes(text, size))
-
-
-def shingles(text: str, size: int = 8) -> set[str]:
-    """Runs of ``size`` normalised words of ``text``; a word of a script without spaces counts by its characters.
-
-    A CJK character counts as half a word, so that ``size`` 8 means 8 words or 16 characters.
-    """
-    tokens: list[str] = []
-    for word in normalise(text).split():
-        tokens.extend(word if any("\u2e80" <= ch <= "\u9fff" or "\uac00" <= ch <= "\ud7af" for ch in word) else [word])
-    found: set[str] = set()
-    wide = [len(t) == 1 and t >= "\u2e80" for t in tokens]
-    for start in range(len(tokens)):
-        weight, end = 0.0, start
-        while end < len(tokens) and weight < size:
-            weight += 0.5 if wide[end] else 1.0
-            end += 1
-        if weight >= size:
-            found.add(" ".join(tokens[start:end]))
-    return found
-
-
-def shingle_hashes(text: str, size: int = 8) -> set[bytes]:
-    """`shingles` as 8-byte digests, so that they can be compared but not read."""
-    return {hashlib.blake2b(s.encode("utf-8", "replace"), digest_size=8).digest() for s in shingles(text, size)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Question
+from decoevo_dspy.values.task import Question
 
 GoldCriteria = Sequence[tuple[str, float]]
 
@@ -20,7 +20,7 @@ def gold_criteria(benchmark: str, question: Question, gold: Any) -> GoldCriteria
         ConfigurationError: for a benchmark without per-question criteria.
     """
     if benchmark == "simulated":
-        from decoevo_dspy.simulation.benchmark import gold_criteria as simulated
+        from decoevo_dspy.benchmarks.simulated import gold_criteria as simulated
 
         return simulated(question, gold)
     if benchmark in ("healthbench", "jsonl"):

@@ -24,7 +24,7 @@ from decoevo_dspy.benchmarks.grading import (
 from decoevo_dspy.benchmarks.reading import Row, parse_json, read_text
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, checkout_text, formatted, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
-from decoevo_dspy.task import Question, Turn, normalise
+from decoevo_dspy.values.task import Question, Turn, normalise
 
 DEFAULT_MODEL = "anthropic/claude-3.7-sonnet"
 SEED = "<SEED>"

@@ -12,7 +12,7 @@ from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, Offic
 from decoevo_dspy.benchmarks.reading import clean_text
 from decoevo_dspy.benchmarks.templates import Template, sha256
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, EndpointError, ExecutionError, ReplayDiverged
-from decoevo_dspy.task import Question
+from decoevo_dspy.values.task import Question
 
 Messages = Sequence[Mapping[str, str]]
 UNACCEPTED = "no acceptable reply"

@@ -16,7 +16,7 @@ from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, bo
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Slot, Template, marked, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Question, Turn
+from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "gpt-4.1-2025-04-14"
 PARAMS: Mapping[str, Any] = {"temperature": 0.5, "max_tokens": 2048}

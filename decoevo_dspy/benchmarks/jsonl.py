@@ -13,7 +13,7 @@ from decoevo_dspy.benchmarks.base import Dataset, OfficialScore, SealedGold
 from decoevo_dspy.benchmarks.grading import Sheet
 from decoevo_dspy.benchmarks.healthbench import Criterion, Gold, HealthBenchGrader, read_criteria, read_turns
 from decoevo_dspy.benchmarks.reading import check_unique, jsonl_rows
-from decoevo_dspy.task import Question
+from decoevo_dspy.values.task import Question
 
 NO_GRADER = "plain JSONL rows without a rubric have no official grader; add a 'rubric' to score them"
 

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Task
+from decoevo_dspy.values.task import Task
 
 _PRESETS: Mapping[str, Task] = {
     "healthbench": Task(
@@ -88,7 +88,7 @@ def preset(name: str) -> Task:
         ConfigurationError: when there is no preset of that name.
     """
     if name == "simulated":
-        task = importlib.import_module("decoevo_dspy.simulation.benchmark").simulated_task()
+        task = importlib.import_module("decoevo_dspy.benchmarks.simulated").simulated_task()
         assert isinstance(task, Task)
         return task
     if name not in _PRESETS:

@@ -15,7 +15,7 @@ from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, me
 from decoevo_dspy.benchmarks.reading import array_rows, check_unique
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Question, Turn
+from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "gpt-4.1-mini"
 PARAMS: Mapping[str, Any] = {"temperature": 0}

@@ -24,7 +24,7 @@ from decoevo_dspy.benchmarks.grading import (
 )
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
-from decoevo_dspy.task import Question, Turn
+from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "claude-3-7-sonnet-20250219"
 REQUIREMENTS = ("style", "format", "length")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from decoevo_dspy.skill import Skill
+from decoevo_dspy.values.skill import Skill
 
 Event = dict[str, Any]
 Outcome = Literal["accepted", "rejected", "discarded"]

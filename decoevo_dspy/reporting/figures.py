@@ -30,7 +30,7 @@ from decoevo_dspy.reporting.measures import (
 )
 from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
 from decoevo_dspy.reporting.text import ratio, signed
-from decoevo_dspy.statistics import paired_difference
+from decoevo_dspy.rules.statistics import paired_difference
 
 DPI = 192
 

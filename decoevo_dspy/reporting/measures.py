@@ -1,15 +1,15 @@
-"""Figures across runs: scores by seed, paired contrasts, trajectories and cost. Pure, on `decoevo_dspy.statistics`."""
+"""Figures across runs: scores by seed, paired contrasts, trajectories and cost. Pure, on `rules.statistics`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, Literal
 
-from decoevo_dspy import statistics
+from decoevo_dspy.calls.budget import UNBUDGETED
 from decoevo_dspy.reporting.candidates import Event
 from decoevo_dspy.reporting.projection import Experiment, Run
-from decoevo_dspy.running.budget import UNBUDGETED
-from decoevo_dspy.statistics import MeanSD, PairedDifference
+from decoevo_dspy.rules import statistics
+from decoevo_dspy.rules.statistics import MeanSD, PairedDifference
 
 CONTROLS = ("task-prior", "budget-matched", "direct-audit")
 ABLATIONS = ("no-structural", "no-contrastive", "no-blind", "no-near-tie", "no-verification", "no-distillation")

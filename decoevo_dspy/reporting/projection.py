@@ -10,8 +10,8 @@ from typing import Any
 
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting.candidates import CandidateView, Event, candidates_of
+from decoevo_dspy.reporting.summary import figures_of
 from decoevo_dspy.reporting.text import printable
-from decoevo_dspy.summary import figures_of
 
 METHODS = (
     "zero-shot",

@@ -10,7 +10,6 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from decoevo_dspy.partition import NAMES
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import QUESTION, answer
 from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings, save
@@ -18,7 +17,8 @@ from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
 from decoevo_dspy.reporting.show import evidence_line, levels_line
 from decoevo_dspy.reporting.tables import Table
 from decoevo_dspy.reporting.text import number, plural, printable
-from decoevo_dspy.running.folder import write_atomic
+from decoevo_dspy.run.folder import write_atomic
+from decoevo_dspy.values.partition import NAMES
 
 SHOWN = 8
 """Failures and findings quoted per candidate; the others are counted and stand in the log."""

@@ -28,8 +28,8 @@ from decoevo_dspy.reporting.measures import (
 )
 from decoevo_dspy.reporting.projection import Experiment, in_order, load_experiments
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, printable, ratio, signed, span
-from decoevo_dspy.running.folder import write_atomic
-from decoevo_dspy.statistics import MeanSD
+from decoevo_dspy.rules.statistics import MeanSD
+from decoevo_dspy.run.folder import write_atomic
 
 
 @dataclass(frozen=True, kw_only=True)

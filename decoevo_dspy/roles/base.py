@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from decoevo_dspy.roles.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
-from decoevo_dspy.running.recorded_lm import CallFailed, call_scope, strip_reasoning
-from decoevo_dspy.running.store import Call
+from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
+from decoevo_dspy.calls.recording import CallFailed, call_scope, strip_reasoning
+from decoevo_dspy.calls.store import Call
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ import dspy
 from decoevo_dspy.roles.base import NoReply, Role
 from decoevo_dspy.roles.rubric_judge import choice_probabilities
 from decoevo_dspy.roles.text import fence, scored_rubric_text
-from decoevo_dspy.rubric import Outcome, Rubric
 from decoevo_dspy.signatures import PreferBlind, PreferSeeing, RevealMiss
+from decoevo_dspy.values.rubric import Outcome, Rubric
 
 Label = Literal["first", "second", "equivalent"]
 _CHOICES = ("A", "B", "equivalent")

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import dspy
 
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import Failure, Finding, failures_text, fence, findings_text
+from decoevo_dspy.roles.text import failures_text, fence, findings_text
 from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
-from decoevo_dspy.skill import Candidate, Edit, Skill, apply_edits
-from decoevo_dspy.task import Task
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.skill import Candidate, Edit, Skill, apply_edits
+from decoevo_dspy.values.task import Task
 
 
 class SolverRewriter(Role):

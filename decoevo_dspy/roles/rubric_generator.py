@@ -4,9 +4,9 @@ import dspy
 
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
 from decoevo_dspy.roles.text import GENERATOR_HEADING, fence, with_skill
-from decoevo_dspy.rubric import Criterion, Rubric
 from decoevo_dspy.signatures import WriteRubric
-from decoevo_dspy.skill import GENERATOR_SKILL, Skill
+from decoevo_dspy.values.rubric import Criterion, Rubric
+from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
 
 
 class RubricGenerator(Role):

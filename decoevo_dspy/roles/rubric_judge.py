@@ -9,8 +9,8 @@ import dspy
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
 from decoevo_dspy.roles.text import fence
-from decoevo_dspy.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
 from decoevo_dspy.signatures import JudgeCriterion, JudgeRubric, JudgeYesNo
+from decoevo_dspy.values.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
 
 JudgeMode = Literal["criterion", "rubric", "logprob"]
 MODES: tuple[JudgeMode, ...] = ("criterion", "rubric", "logprob")

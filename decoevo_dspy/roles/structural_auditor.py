@@ -6,8 +6,8 @@ import dspy
 
 from decoevo_dspy.roles.base import NoReply, Role
 from decoevo_dspy.roles.text import fence
-from decoevo_dspy.rubric import Rubric
 from decoevo_dspy.signatures import AuditStructure
+from decoevo_dspy.values.rubric import Rubric
 
 
 @dataclass(frozen=True, kw_only=True)

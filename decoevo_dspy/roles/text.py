@@ -5,9 +5,9 @@ A fence carries a digest of what it encloses, so enclosed text can imitate a fen
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from decoevo_dspy.rubric import Outcome, Rubric, Verdict
+from decoevo_dspy.values.findings import Failure, Finding
+from decoevo_dspy.values.rubric import Outcome, Rubric, Verdict
 
 SOLVER_HEADING = "Skill for this task, learnt from earlier answers; follow it where it applies:"
 GENERATOR_HEADING = "Rubric-writing skill for this task; follow it where it applies:"
@@ -31,36 +31,10 @@ def with_skill(base: str, heading: str, skill: str) -> str:
     return f"{base}\n\n{heading}\n{skill}" if skill else base
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A criterion that a response failed: its weight, the judge's score in [0, 1] and reason."""
-
-    question_id: str
-    criterion: str
-    points: float
-    score: float
-    rationale: str
-
-    @property
-    def weight(self) -> float:
-        """Points lost: w · (1 − e)."""
-        return self.points * (1.0 - self.score)
-
-
 def failures_text(failures: Iterable[Failure]) -> str:
     """Failures as the solver rewriter reads them, one criterion and the judge's reason each."""
     lines = [f"- ({f.points:g} points, score {f.score:.2f}) {f.criterion}\n  judge: {f.rationale}" for f in failures]
     return "\n".join(lines) or "(none)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One probe record of an audit, without any score: repair or principle κ, reason ξ, the question it is about."""
-
-    audit: str
-    question_id: str
-    principle: str
-    reason: str
 
 
 def findings_text(sections: Sequence[tuple[str, Sequence[Finding]]]) -> str:

@@ -40,15 +40,15 @@ from simulated_setup import (
     write,
 )
 
-from decoevo_dspy.acceptance import Accepted, AuditObjectives, Decision, Objective, ParetoRule
 from decoevo_dspy.audits import ContrastiveAudit, StructuralAudit
-from decoevo_dspy.building import build_student
-from decoevo_dspy.partition import interleave, split
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.simulation import SIZES
-from decoevo_dspy.skill import GENERATOR_SKILL, Skill
+from decoevo_dspy.benchmarks.simulated import SIZES
+from decoevo_dspy.commands.build import build_student
+from decoevo_dspy.rules.acceptance import Accepted, AuditObjectives, Decision, Objective, ParetoRule
 from decoevo_dspy.teleprompters import SkillOpt
-from decoevo_dspy.teleprompters.coevolution import Parts
+from decoevo_dspy.teleprompters.state import Parts
+from decoevo_dspy.values.partition import interleave, split
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
 
 COMMENT = "<!-- second sample -->"
 OUTER = 1

@@ -37,24 +37,25 @@ from simulated_setup import (
     write,
 )
 
-from decoevo_dspy.building import build_student, parts_for, protected_text
-from decoevo_dspy.evaluation import evaluate
-from decoevo_dspy.partition import split
+from decoevo_dspy.benchmarks.simulated import SIZES, SimulatedGrader
+from decoevo_dspy.calls.budget import Budget
+from decoevo_dspy.calls.store import CallStore
+from decoevo_dspy.commands.build import build_student, parts_for, protected_text
+from decoevo_dspy.evaluation.official import evaluate
 from decoevo_dspy.reporting.paper import ABLATION_LOSS, OVER_SKILLOPT, Reported
-from decoevo_dspy.result import CoEvolutionResult
 from decoevo_dspy.roles.base import NoReply
-from decoevo_dspy.rubric import mean
-from decoevo_dspy.running.budget import Budget
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.settings import NAMES, Settings
-from decoevo_dspy.simulation import SIZES, SimulatedGrader, WorldParameters
+from decoevo_dspy.rules.statistics import holm, mean_and_sd, paired_difference, paired_equivalence
+from decoevo_dspy.run.result import CoEvolutionResult
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS
+from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.solving import generator_rate, solver_rate
 from decoevo_dspy.simulation.world import BY_KEY, cued, read_skill
-from decoevo_dspy.skill import GENERATOR_SKILL, Skill
-from decoevo_dspy.statistics import holm, mean_and_sd, paired_difference, paired_equivalence
-from decoevo_dspy.task import Question
 from decoevo_dspy.teleprompters import METHODS
+from decoevo_dspy.values.partition import split
+from decoevo_dspy.values.rubric import mean
+from decoevo_dspy.values.settings import NAMES, Settings
+from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
+from decoevo_dspy.values.task import Question
 
 MARGIN = 2.0
 """Points within which two methods count as equivalent (SIMULATION.md)."""

@@ -13,19 +13,20 @@ import dspy
 from scipy import stats as untyped  # pyright: ignore[reportMissingTypeStubs]
 
 from decoevo_dspy import CoEvolutionResult, RoleLMs, Skill, simulated_lm
-from decoevo_dspy.building import build_student
-from decoevo_dspy.rubric import Outcome, Rubric
-from decoevo_dspy.running.budget import Budget
-from decoevo_dspy.running.store import CallStore
-from decoevo_dspy.running.workbench import Item, Workbench
-from decoevo_dspy.settings import Settings
-from decoevo_dspy.simulation import WorldParameters, load_simulated, simulated_task
+from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
+from decoevo_dspy.calls.budget import Budget
+from decoevo_dspy.calls.store import CallStore
+from decoevo_dspy.commands.build import build_student
+from decoevo_dspy.run.session import Session
+from decoevo_dspy.run.student import inputs_for
+from decoevo_dspy.run.workbench import Item, Workbench
 from decoevo_dspy.simulation.catalogue import REQUIREMENTS
+from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.phrasing import rule
 from decoevo_dspy.simulation.world import cued, read_skill
-from decoevo_dspy.task import Question
-from decoevo_dspy.teleprompters.session import Session
-from decoevo_dspy.teleprompters.student import inputs_for
+from decoevo_dspy.values.rubric import Outcome, Rubric
+from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.task import Question
 
 LABEL = "simulated backbone"
 T = TypeVar("T")

@@ -341,7 +341,7 @@ class TestPresets:
     )
     def test_nothing_is_taken_from_gold(self, shared, name, path):
         """No run of six words (twelve CJK characters) of a preset stands in real gold."""
-        from decoevo_dspy.benchmarks.base import shingle_hashes
+        from decoevo_dspy.values.leaks import shingle_hashes
 
         gold = load(name, shared / path).gold.shingle_hashes(6)
         task = preset(name)

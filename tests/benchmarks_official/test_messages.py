@@ -8,7 +8,7 @@ import pytest
 from decoevo_dspy.benchmarks import eqbench_cw, grader, healthbench, llmeval_med, researchqa, writingbench
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, sha256
 from decoevo_dspy.errors import ConfigurationError
-from decoevo_dspy.task import Question, Turn
+from decoevo_dspy.values.task import Question, Turn
 
 
 def make(benchmark: str, **settings: Any) -> Any:

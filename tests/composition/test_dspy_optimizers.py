@@ -7,9 +7,9 @@ import dspy
 import pytest
 
 from decoevo_dspy import DecoEvo, RoleLMs, RubricGenerator, RubricJudge, RubricMetric, SkillOpt, simulated_lm
+from decoevo_dspy.benchmarks.simulated import load_simulated, simulated_task
 from decoevo_dspy.roles.base import signature_of
-from decoevo_dspy.simulation.benchmark import load_simulated, simulated_task
-from decoevo_dspy.skill import GENERATOR_SKILL
+from decoevo_dspy.values.skill import GENERATOR_SKILL
 
 pytestmark = pytest.mark.composition
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from decoevo_dspy.config import load_config
-from decoevo_dspy.single import run_one
+from decoevo_dspy.commands.config import load_config
+from decoevo_dspy.commands.optimize import run_one
 
 HERE = Path(__file__).parent
 ROLES = (

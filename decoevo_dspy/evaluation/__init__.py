@@ -1,0 +1,1 @@
+"""What measures a run and never steers it: the official score, checkpoints along training, rubric alignment."""

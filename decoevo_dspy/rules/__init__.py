@@ -1,0 +1,1 @@
+"""The pure rules: acceptance, statistics, matching. No DSPy, no files, no model."""
