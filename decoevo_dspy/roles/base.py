@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -13,6 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
 from decoevo_dspy.calls.recording import CallFailed, call_scope, strip_reasoning
 from decoevo_dspy.calls.store import Call
+from decoevo_dspy.values.failures import FailureKind
 
 T = TypeVar("T")
 
@@ -21,8 +22,6 @@ PARSE_RETRIES = 1
 
 RETRY_TEMPERATURE = 0.7
 """Sampling temperature of such a retry: at 0 an endpoint would repeat itself."""
-
-FailureKind = Literal["unparsable", "truncated", "empty", "overflow", "infrastructure", "refused", "program"]
 
 
 @dataclass(frozen=True, kw_only=True)
