@@ -13,8 +13,9 @@ from dspy.teleprompt import Teleprompter
 
 from decoevo_dspy.audits import Audit, ContrastiveAudit
 from decoevo_dspy.calls.budget import Budget
+from decoevo_dspy.calls.digests import SECRET_OPTIONS
 from decoevo_dspy.calls.executor import checked_threads
-from decoevo_dspy.calls.recording import SECRET_OPTIONS, RecordedLM
+from decoevo_dspy.calls.recording import RecordedLM
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import (
     BudgetExceeded,

@@ -10,7 +10,8 @@ import dspy
 import pytest
 
 from decoevo_dspy import RoleLMs, SkillOpt, Task
-from decoevo_dspy.calls.recording import CallFailed, Recorder, call_scope, strip_reasoning
+from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.recording import Recorder, call_scope, strip_reasoning
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.roles import RubricJudge
 from decoevo_dspy.run.workbench import BATCH_TRIES, Graded, Item, Workbench

@@ -5,13 +5,15 @@ JSON object of the text; nothing is repaired, merged or guessed, because a cut-o
 """
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
 import dspy
-from dspy.adapters.json_adapter import _get_structured_outputs_response_format
-from dspy.utils.exceptions import AdapterParseError
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from dspy import AdapterParseError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from decoevo_dspy.calls.dspy_seam import FormattingAdapter
 
 FRAME_TOKENS = 60
 """Tokens that a reply needs beside what its schema bounds (LOCAL-LM.md)."""
@@ -29,7 +31,7 @@ Structured = Literal["auto", "json_schema", "json_object", "none"]
 """What ``response_format`` an endpoint gets. ``auto``: a schema; without string bounds for OpenAI's strict mode."""
 
 
-class RoleAdapter(dspy.JSONAdapter):
+class RoleAdapter(FormattingAdapter):
     """DSPy's JSON adapter with a forced response format and a strict reader.
 
     The schema's bounds are fitted to the call's ``max_tokens``, so that no reply that follows the schema is cut off.
@@ -41,24 +43,24 @@ class RoleAdapter(dspy.JSONAdapter):
     """
 
     def __init__(self, structured: Structured = "auto", items: int | None = None, dense: bool = False) -> None:
-        super().__init__(use_native_function_calling=False)
+        super().__init__()
         self.structured, self.items, self.dense = structured, items, dense
 
-    def _prepare_response_format(
-        self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature]
-    ) -> None:
+    def response_format(
+        self, lm: dspy.BaseLM, options: Mapping[str, Any], signature: type[dspy.Signature]
+    ) -> dict[str, Any] | None:
+        """The schema with every bound, fitted to the call's token limit; or what the endpoint takes instead."""
         if self.structured == "none":
-            return
+            return None
         if self.structured == "json_object":
-            lm_kwargs["response_format"] = {"type": "json_object"}
-            return
+            return {"type": "json_object"}
         strict = self.structured == "auto" and _is_openai(lm)
-        own, configured = lm_kwargs.get("max_tokens"), lm.kwargs.get("max_tokens")
+        own, configured = options.get("max_tokens"), lm.kwargs.get("max_tokens")
         limit = own or configured
         room = None if limit is None else limit - FRAME_TOKENS
         if self.dense and room is not None and not own:  # the LM's own, tight limit
             room = int(room / DENSE_TOKENS)
-        lm_kwargs["response_format"] = response_format(signature, strict, room, self.items)  # pyright: ignore[reportArgumentType]
+        return response_format(signature, strict, room, self.items)  # pyright: ignore[reportArgumentType]
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The system message, rendered once per signature."""
@@ -119,7 +121,7 @@ def response_format(
 
     ``room`` is the longest reply in characters (a token each, at worst); ``items`` the exact length of its list.
     """
-    schema = _get_structured_outputs_response_format(signature, False).model_json_schema()  # type: ignore[arg-type]
+    schema = output_schema(signature)
     if items is not None:
         schema = _scaled(schema, 1.0, items)
     if strict:
@@ -127,6 +129,28 @@ def response_format(
     elif room is not None:
         schema = fit_schema(schema, room)
     return {"type": "json_schema", "json_schema": {"name": signature.__name__, "schema": schema, "strict": True}}
+
+
+def output_schema(signature: type[dspy.Signature]) -> dict[str, Any]:
+    """The JSON schema of a signature's outputs: one object with exactly these fields, each of them required."""
+    fields: dict[str, Any] = {
+        name: (field.annotation, field.default if field.default is not None else ...)
+        for name, field in signature.output_fields.items()
+    }
+    schema = create_model("DSPyProgramOutputs", __config__=ConfigDict(extra="forbid"), **fields).model_json_schema()
+    return _closed(schema)
+
+
+def _closed(value: Any) -> Any:
+    """Every object of a schema with all its properties required and no others allowed."""
+    if isinstance(value, list):
+        return [_closed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    closed = {key: _closed(item) for key, item in value.items() if key != "json_schema_extra"}
+    if closed.get("type") == "object" and "properties" in closed:
+        closed |= {"required": list(closed["properties"]), "additionalProperties": False}
+    return closed
 
 
 def fit_schema(schema: dict[str, Any], room: int) -> dict[str, Any]:

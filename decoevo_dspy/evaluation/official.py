@@ -12,7 +12,8 @@ import dspy
 
 from decoevo_dspy.benchmarks.base import Grader, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.calls.budget import Budget
-from decoevo_dspy.calls.recording import CallFailed, RecordedLM, Recorder, call_scope
+from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.recording import RecordedLM, Recorder, call_scope
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import EndpointError, ExecutionError
 from decoevo_dspy.roles.base import NoReply

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
+from dspy import AdapterParseError
 
 from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
-from decoevo_dspy.calls.recording import CallFailed, call_scope, strip_reasoning
+from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.recording import call_scope, strip_reasoning
 from decoevo_dspy.calls.store import Call
 from decoevo_dspy.values.failures import FailureKind
 

@@ -14,8 +14,11 @@ import dspy
 from decoevo_dspy import signatures
 from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.calls.budget import Budget, Ledger
+from decoevo_dspy.calls.digests import identity
+from decoevo_dspy.calls.dspy_seam import has_endpoint
 from decoevo_dspy.calls.executor import Executor
-from decoevo_dspy.calls.recording import CallFailed, RecordedLM, Recorder, call_scope, identity
+from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.recording import RecordedLM, Recorder, call_scope
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.roles import (
@@ -159,7 +162,7 @@ class Session:
             (r, self.role_lms.lm(r)) for r in ROLES if r not in ("grader", "matcher", "solver")
         ]
         for role, inner in lms:
-            if id(inner) in asked or not isinstance(getattr(inner, "engine", None), str):
+            if id(inner) in asked or not has_endpoint(inner):
                 continue
             asked.add(id(inner))
             lm = RecordedLM(inner, role="preflight", recorder=self.recorder, send_seed=False)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
+from dspy import AdapterParseError
 
-from decoevo_dspy.calls.recording import CallFailed, RecordedLM, Scope, call_scope, digest, identity
+from decoevo_dspy.calls.digests import digest, identity
+from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.recording import RecordedLM, Scope, call_scope
 from decoevo_dspy.calls.store import Call
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of, unread
