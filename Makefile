@@ -33,6 +33,7 @@ test-all: ## make test, then notebooks, API reference, composition with real DSP
 lint: $(READY)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python

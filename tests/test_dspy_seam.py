@@ -6,7 +6,6 @@ On DSPy 3.5 the tests marked ``legacy_messages`` are expected to fail: that rele
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import dspy
@@ -29,7 +28,7 @@ UNSTABLE = re.compile(
 
 
 @pytest.fixture
-def lm(endpoint: ScriptedEndpoint) -> Iterator[dspy.LM]:
+def lm(endpoint: ScriptedEndpoint) -> dspy.LM:
     """A LiteLLM-routed LM that asks the scripted endpoint."""
     endpoint.answers('{"answer": "Yes"}')
     return endpoint.lm()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -115,6 +116,50 @@ def test_pure_modules_stay_pure(name: str):
         assert not roots & {"dspy", "litellm", "optuna", "pathlib", "os", "sqlite3"}, path
         inside = {name for name in names if name.startswith("decoevo_dspy")} - {"decoevo_dspy.errors"}
         assert all(name.split(".")[1] in PURE for name in inside), path
+
+
+def linted(tree: Path) -> str:
+    """What the import contracts of pyproject.toml say about a tree; empty when all are kept."""
+    run = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c(['--no-cache'])"],
+        cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode in (0, 1), run.stderr
+    return run.stdout if run.returncode else ""
+
+
+def test_imports_point_down():
+    """A folder is a layer: no upward arrow and no circle, however an import is hidden."""
+    assert linted(ROOT) == ""
+
+
+DODGES = {
+    "values/skill.py": "import decoevo_dspy.cli.app\n",
+    "calls/store.py": "def later():\n    from decoevo_dspy.roles import base\n    return base\n",
+    "rules/matching.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from decoevo_dspy.run import events\n",
+    "values/task.py": "import decoevo_dspy.values.leaks\n",
+    "extra/__init__.py": "",
+}
+"""Ways round the rule: plainly upward, inside a function, for the type checker only, a circle, a folder of no layer."""
+
+
+@pytest.mark.parametrize("file", DODGES)
+def test_dodged_imports_are_seen(file: str, tmp_path: Path):
+    """Each way round the rule breaks a contract."""
+    for name in ("decoevo_dspy", *LINKED):
+        copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignore_patterns("__pycache__"))
+    copy2(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / "decoevo_dspy" / file
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as code:
+        code.write("\n" + DODGES[file])
+    assert "BROKEN" in linted(tmp_path)
+
+
+def test_top_level_needs_no_explanation():
+    """Beside the layers the package holds its front door, its errors and the typing marker."""
+    files = {path.name for path in (ROOT / "decoevo_dspy").iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "errors.py", "py.typed"}
 
 
 @pytest.fixture(scope="module")
