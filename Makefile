@@ -7,7 +7,9 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PIP = $$(test -x $(BIN)/pip && echo $(BIN)/python -m pip || echo $(PYTHON) -m pip --python $(BIN)/python) \
+	--disable-pip-version-check --no-input
+QUIET := -qq # errors only
 PYTEST := $(BIN)/python -m pytest
 
 # Nothing here asks the network for prices, data or a newer tool.
@@ -15,6 +17,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export MPLBACKEND := Agg
+# Byte code is made once, also where the environment forbids it: each process would compile DSPy again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint types unit composition notebooks api benchmarks faults lock build clean
 .DELETE_ON_ERROR:
@@ -60,19 +64,22 @@ api: $(READY) ## the API reference, in api/
 		$$(find -L decoevo_dspy -name '*.py' ! -name __main__.py \
 		| sed 's,/__init__\.py$$,,; s,\.py$$,,; s,/,.,g' | sort)
 
-# pip reads only requirements.lock, hash by hash; the project itself is then built with the locked setuptools.
-# Byte code is compiled afterwards, on all cores. A Python without ensurepip (Debian's without python3-venv) lends its own pip.
+# requirements.lock is the whole truth: pip resolves nothing (--no-deps), takes only files with a listed hash, and
+# pip check proves the list complete; then the project itself is built with the locked setuptools. Byte code is made
+# as it is needed. Until .ready stands, and after a move of the folder, .venv is made again from nothing: a set-up
+# that broke half-way may have left half a package. A Python without ensurepip (Debian's without python3-venv) lends its pip.
+$(shell grep -qsF "$(CURDIR)/$(BIN)/python" $(BIN)/decoevo && $(BIN)/python -c '' 2>/dev/null || rm -f $(READY))
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed: make PYTHON=...")'
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
-		$(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install -q pip; }
-	$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
-	$(PIP) install --quiet --no-deps --no-build-isolation -e .
-	-@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
+	@echo "Setting up .venv: $$(grep -c == requirements.lock) packages of requirements.lock, about a minute and 250 MB ..."
+	@if [ -e $@ ]; then rm $@; else $(PYTHON) -m venv --clear $(VENV) 2>/dev/null \
+		|| $(PYTHON) -m venv --clear --without-pip $(VENV); fi
+	@$(PIP) install $(QUIET) --no-compile --no-deps --require-hashes -r requirements.lock
+	@$(PIP) install $(QUIET) --no-compile --no-deps --no-build-isolation -e .
+	@$(PIP) check $(QUIET) || { $(PIP) check; exit 1; }
 	@touch $@
 
 lock: $(READY) ## pin every dependency again; needs the registry
-	$(PIP) install --quiet uv
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv --no-config pip compile pyproject.toml --extra dev --upgrade \
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url -q -o requirements.lock
 
