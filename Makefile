@@ -20,7 +20,7 @@ export MPLBACKEND := Agg
 # Byte code is made once, also where the environment forbids it: each process would compile DSPy again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all lint types unit composition notebooks api benchmarks faults lock build clean
+.PHONY: demo test test-all lint types unit composition notebooks api benchmarks faults ranges lock build clean
 .DELETE_ON_ERROR:
 
 demo: $(READY) ## install, then the whole method on the embedded backbone
@@ -82,6 +82,15 @@ $(READY): requirements.lock pyproject.toml
 lock: $(READY) ## pin every dependency again; needs the registry
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv --no-config pip compile pyproject.toml --extra dev --upgrade \
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url -q -o requirements.lock
+
+# Without the lock: the wheel with the newest versions that the ranges of pyproject.toml admit, then with the lowest.
+ranges: build ## on demand; needs the registry
+	@for end in highest lowest-direct; do echo "== $$end versions"; \
+		$(BIN)/uv venv -q --clear --python $(BIN)/python build/$$end \
+		&& $(BIN)/uv --no-config pip install -q --python build/$$end --resolution $$end dist/*.whl \
+		&& $(BIN)/uv pip check -q --python build/$$end \
+		&& build/$$end/bin/decoevo demo --seeds 1 --out build/$$end/demo >build/$$end/demo.txt \
+		&& tail -n 2 build/$$end/demo.txt || exit 1; done
 
 build: $(READY) ## sdist and wheel, in dist/
 	rm -rf build dist
