@@ -136,7 +136,7 @@ def test_imports_point_down():
 DODGES = {
     "values/skill.py": "import decoevo_dspy.cli.app\n",
     "calls/store.py": "def later():\n    from decoevo_dspy.roles import base\n    return base\n",
-    "rules/matching.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from decoevo_dspy.run import events\n",
+    "rules/matching.py": "import typing\nif typing.TYPE_CHECKING:\n    from decoevo_dspy.run import events\n",
     "values/task.py": "import decoevo_dspy.values.leaks\n",
     "extra/__init__.py": "",
 }

@@ -58,7 +58,7 @@ def publish(index: Path, name: str, version: str, *, needs: tuple[str, ...] = ()
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with this Makefile and a lock: ``client`` needs ``wire[frames]``, of which 2.0 came out after the lock."""
+    """A project with this Makefile and a lock: ``client`` needs ``wire[frames]``; 2.0 came out later."""
     index = tmp_path / "index"
     index.mkdir()
     lock = publish(index, "client", "1.0", needs=("wire[frames]<3",))
