@@ -37,7 +37,7 @@ test-all: ## make test, then notebooks, API reference, composition with real DSP
 lint: $(READY)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -94,7 +94,7 @@ ranges: build ## on demand; needs the registry
 
 build: $(READY) ## sdist and wheel, in dist/
 	rm -rf build dist
-	$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m build --no-isolation >build.log 2>&1 && tail -n 1 build.log && rm build.log || { cat build.log; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist api *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
