@@ -3,16 +3,20 @@
 The signature has no field through which a rubric, a criterion or a score could come in.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import clipped
 
 
 class Preference(BaseModel):
     """The label y with its rationale ξ; the rationale comes first so that it leads to the label."""
 
-    rationale: str = Field(max_length=400, description="the difference that matters most to the person who asked")
+    rationale: Annotated[str, clipped(400)] = Field(
+        max_length=400, description="the difference that matters most to the person who asked"
+    )
     preferred: Literal["A", "B", "equivalent"] = Field(description="the better response, or equivalent")
 
 

@@ -1,13 +1,19 @@
 """Stage 2 of the near-tie contrastive audit: the label is fixed, now the rubric is shown and must explain itself."""
 
+from typing import Annotated
+
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import clipped
 
 
 class MissedDistinction(BaseModel):
     """Why the rubric misses the difference, and the principle κ that would have caught it."""
 
-    explanation: str = Field(max_length=400, description="why the rubric scores the two responses alike")
+    explanation: Annotated[str, clipped(400)] = Field(
+        max_length=400, description="why the rubric scores the two responses alike"
+    )
     principle: str = Field(
         max_length=300, description="the missing or underweighted requirement, as a rule for writing rubrics"
     )

@@ -1,14 +1,20 @@
 """The criterion-level judge: one verdict e(q, r, c) a call."""
 
+from typing import Annotated
+
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import Whole, clipped
 
 
 class CriterionVerdict(BaseModel):
     """One verdict: first the reason, then the score in tenths."""
 
-    rationale: str = Field(max_length=300, description="what in the response decides it, in one or two sentences")
-    score: int = Field(ge=0, le=10, description="0 = not met at all, 10 = fully met")
+    rationale: Annotated[str, clipped(300)] = Field(
+        max_length=300, description="what in the response decides it, in one or two sentences"
+    )
+    score: Whole = Field(ge=0, le=10, description="0 = not met at all, 10 = fully met")
 
 
 class JudgeCriterion(dspy.Signature):

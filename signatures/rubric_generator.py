@@ -3,12 +3,14 @@
 import dspy
 from pydantic import BaseModel, Field
 
+from decoevo_dspy.values.fields import Whole
+
 
 class CriterionDraft(BaseModel):
     """One proposed criterion; ``points`` is its weight w_i."""
 
     requirement: str = Field(min_length=1, max_length=240, description="one checkable requirement on the answer")
-    points: int = Field(ge=1, le=10, description="how much it matters for this question, 10 = decisive")
+    points: Whole = Field(ge=1, le=10, description="how much it matters for this question, 10 = decisive")
 
 
 class RubricDraft(BaseModel):

@@ -1,15 +1,21 @@
 """The whole-rubric judge: the verdicts on all criteria of a rubric in one call."""
 
+from typing import Annotated
+
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import Whole, clipped
 
 
 class ItemVerdict(BaseModel):
     """The verdict on the criterion with this id."""
 
     id: str = Field(pattern=r"^c[0-9]{1,2}$", max_length=3, description="the criterion's id, such as c1")
-    rationale: str = Field(max_length=120, description="what in the response decides it, in one sentence")
-    score: int = Field(ge=0, le=10, description="0 = not met at all, 10 = fully met")
+    rationale: Annotated[str, clipped(120)] = Field(
+        max_length=120, description="what in the response decides it, in one sentence"
+    )
+    score: Whole = Field(ge=0, le=10, description="0 = not met at all, 10 = fully met")
 
 
 class RubricVerdicts(BaseModel):

@@ -1,9 +1,11 @@
 """The solver-skill rewriter: from recurring failures to a few typed edits of the skill document."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import clipped
 
 
 class EditDraft(BaseModel):
@@ -17,7 +19,9 @@ class EditDraft(BaseModel):
 class SkillRewrite(BaseModel):
     """A summary of what recurs, then the edits in order of importance."""
 
-    summary: str = Field(max_length=300, description="the recurring findings that the edits answer")
+    summary: Annotated[str, clipped(300)] = Field(
+        max_length=300, description="the recurring findings that the edits answer"
+    )
     edits: list[EditDraft] = Field(min_length=1, max_length=6)
 
 

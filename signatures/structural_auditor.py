@@ -1,17 +1,23 @@
 """The task-conditioned structural auditor: what does the rubric omit? It sees no response and no score."""
 
+from typing import Annotated
+
 import dspy
 from pydantic import BaseModel, Field
+
+from decoevo_dspy.values.fields import Whole, clipped
 
 
 class StructuralReport(BaseModel):
     """Rationale ξ, repair κ and adequacy u (in tenths) of one rubric."""
 
-    rationale: str = Field(max_length=500, description="which requirements the rubric covers and which it omits")
+    rationale: Annotated[str, clipped(500)] = Field(
+        max_length=500, description="which requirements the rubric covers and which it omits"
+    )
     repair: str = Field(
         max_length=300, description="the most important omission, as a rule for writing rubrics; empty if none"
     )
-    adequacy: int = Field(ge=0, le=10, description="0 = misses what matters, 10 = nothing of importance is missing")
+    adequacy: Whole = Field(ge=0, le=10, description="0 = misses what matters, 10 = nothing of importance is missing")
 
 
 class AuditStructure(dspy.Signature):

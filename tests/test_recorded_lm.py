@@ -11,9 +11,10 @@ import pytest
 
 from decoevo_dspy import RoleLMs, SkillOpt, Task
 from decoevo_dspy.calls.failing import CallFailed
-from decoevo_dspy.calls.recording import Recorder, call_scope, strip_reasoning
+from decoevo_dspy.calls.recording import Recorder, call_scope
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.roles import RubricJudge
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.run.workbench import BATCH_TRIES, Graded, Item, Workbench
 from decoevo_dspy.simulation.backbone import SimulatedBackbone
 from decoevo_dspy.teleprompters import base
@@ -434,4 +435,4 @@ class TestRuns:
 )
 def test_reasoning_is_stripped_where_it_leads(text: str, answer: str):
     """Leading reasoning goes; an answer that speaks of tags stays."""
-    assert strip_reasoning(text) == answer
+    assert without_reasoning(text) == answer

@@ -8,7 +8,6 @@ from typing import Any
 import dspy
 import pytest
 
-from decoevo_dspy.calls.adapter import last_object
 from decoevo_dspy.roles import (
     ContrastiveAuditor,
     GeneratorRewriter,
@@ -67,15 +66,24 @@ READABLE = {
     "fenced": f"```json\n{GOOD}\n```",
     "fenced, no language": f"```\n{GOOD}\n```",
     "in prose": f"Sure! Here is my verdict:\n{GOOD}\nI hope this helps.",
-    "two fences, last counts": f"```json\n{verdict('1')}\n```\nOn reflection:\n```json\n{GOOD}\n```",
-    "two objects, last counts": f"{verdict('0')} {GOOD}",
+    "two fences that agree": f"```json\n{GOOD}\n```\nOnce more:\n```json\n{GOOD}\n```",
+    "beside another object": f'{{"plan": "look for a dose"}} {GOOD}',
     "braces in prose": f"The set {{x}} matters. {GOOD}",
     "nested fence in a string": verdict("7", json.dumps("```json\n{}\n```")).replace("```json\\n{}\\n```", "it does"),
     "reasoning tags": f"<think>A score of 10? {verdict('10')} No.</think>\n{GOOD}",
     "reasoning without opening tag": f"score it {verdict('10')}</think>{GOOD}",
     "thinking tags": f"<thinking>\n{{\n</thinking>\n\n{GOOD}",
     "without the outer field": '{"rationale": "it does", "score": 7}',
-    "list of one": '[{"rationale": "it does", "score": 7}]',
+    "whole float": verdict("7.0"),
+    "raw line break in a string": verdict("7", '"it does\n"'),
+    "quoted in a line": f"> {verdict('10')}\n{GOOD}",
+    "quoted in marks": f'It says "{verdict("10")}", but no. {GOOD}',
+    "Mistral's reasoning": f"[THINK]{verdict('10')}[/THINK]{GOOD}",
+    "Kimi's reasoning": f"◁think▷{verdict('10')}◁/think▷{GOOD}",
+    "gpt-oss's channels": f"<|channel|>analysis<|message|>{verdict('10')}<|end|><|channel|>final<|message|>{GOOD}",
+    "reasoning further on": f"Well. <think>{verdict('10')}</think>{GOOD}",
+    "a brace in reasoning never opened": f"it says {{ so</think>{GOOD}",
+    "citations": f"See [1] and [2, p. 3], range [0, 1). {GOOD}",
     "byte order mark": f"\ufeff{GOOD}",
     "spread out": GOOD.replace(", ", ",\n\n\t "),
     "trailing unfinished draft": f"{GOOD}\nLet me also try: {{",
@@ -83,8 +91,8 @@ READABLE = {
 
 
 @pytest.mark.parametrize("text", READABLE.values(), ids=READABLE.keys())
-def test_the_last_complete_object_is_read(text: str, endpoint: ScriptedEndpoint, recording: Recording):
-    """Fences, prose, drafts and reasoning around the object do not matter, and cost no second call."""
+def test_the_one_object_that_fits_is_read(text: str, endpoint: ScriptedEndpoint, recording: Recording):
+    """Fences, prose, quotations and reasoning around the object do not matter, and cost no second call."""
     found, role = judge(endpoint, recording, text)
     assert found == (GOOD_VERDICT,)
     assert len(endpoint.sent) == 1
@@ -102,7 +110,6 @@ UNREADABLE = {
     "percent": verdict("70"),
     "below range": verdict("-1"),
     "fraction": verdict("0.7"),
-    "whole float": verdict("7.0"),
     "NaN": verdict("NaN"),
     "Infinity": verdict("Infinity"),
     "null": verdict("null"),
@@ -113,7 +120,24 @@ UNREADABLE = {
     "python dict": "{'verdict': {'rationale': 'it does', 'score': 7}}",
     "cut off": GOOD[:-6],
     "cut off with a whole inside": '{"verdict": {"rationale": "as in {\\"score\\": 3}", "draft": {"score": 10}, "sc',
-    "overlong rationale": verdict("7", json.dumps("x" * 301)),
+    "list of one": '[{"rationale": "it does", "score": 7}]',
+    "two that differ": f"{verdict('0')} {GOOD}",
+    "two fences that differ": f"```json\n{verdict('1')}\n```\nOn reflection:\n```json\n{GOOD}\n```",
+    "quoted after the verdict": f"{verdict('2')}\nThe response ends with:\n```\n{GOOD}\n```",
+    "only quoted": f'The response says "{GOOD}".',
+    "only quoted in a line": f"> {GOOD}\nI refuse.",
+    "nested in another object": '{"the response says": {"rationale": "it does", "score": 7}, "I refuse": true}',
+    "nested in a broken object": '{"the response says": {"rationale": "it does", "score": 7}, "I refuse": NaN}',
+    "nested in a broken list": '[{"rationale": "it does", "score": 7}, NaN]',
+    "nested in an unfinished object": '{"the response says": {"rationale": "it does", "score": 7}, "I refuse": tr',
+    "wrapped twice": f'{{"verdict": {GOOD}}}',
+    "same key twice": '{"verdict": {"rationale": "it does", "score": 7, "score": 7}}',
+    "same key twice outside": f'{GOOD[:-1]}, "verdict": {{"rationale": "x", "score": 0}}}}',
+    "word before unclosed reasoning": f"Well, <think>{GOOD}",
+    "byte order mark before unclosed reasoning": f"\ufeff<think>{GOOD}",
+    "only in Mistral's reasoning": f"[THINK]{GOOD}[/THINK] Good.",
+    "only in gpt-oss's analysis": f"<|channel|>analysis<|message|>{GOOD}",
+    "nested too deep": "[" * 65 + GOOD + "]" * 65,
     "empty object": "{}",
     "provider error text": "upstream connect error or disconnect/reset before headers. reset reason: overflow",
     "refusal in prose": "I'm sorry, but I can't help with that.",
@@ -412,25 +436,13 @@ def test_points_outside_their_range_are_no_rubric(points: str, endpoint: Scripte
     assert found.kind == "unparsable"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ('{"a": 1}{"a": 2}', {"a": 2}),
-        ('{"a": {"b": 1}} tail', {"a": {"b": 1}}),
-        ('{"a": "}{"}', {"a": "}{"}),
-        ('{"a": "\\"}{\\""}', {"a": '"}{"'}),
-        ('{bad} {"a": 1}', {"a": 1}),
-        ('{"a": 1, "b": [1, 2', None),
-        ('{"a": {"b": 1}, "c": ', None),
-        ("no object", None),
-        ('{"a": NaN}', None),
-        ('["x", {"a": 1}]', {"a": 1}),
-        ("{" * 5000, None),
-    ],
-)
-def test_reading_the_last_complete_object(text: str, found: Any):
-    """An inner object of an unfinished outer one is no reply of its own."""
-    assert last_object(text) == found
+def test_a_verdict_is_not_lost_to_the_length_of_its_reason(endpoint: ScriptedEndpoint, recording: Recording):
+    """The reason is cut at its bound, in both ways of judging."""
+    found, _ = judge(endpoint, recording, verdict("7", json.dumps("x" * 301)))
+    assert found == (Verdict(score=0.7, rationale="x" * 300),)
+    long = whole(("c1", 5), ("c2", 5)).replace('"r"', json.dumps("x" * 500))
+    found, _ = judge(endpoint, recording, long, mode="rubric", rubric=TWO)
+    assert found == (Verdict(score=0.5, rationale="x" * 120),) * 2
 
 
 class TestMetric:

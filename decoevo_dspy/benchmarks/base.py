@@ -6,9 +6,10 @@ Everything that optimises gets `Question` values. The gold (rubrics, checklists,
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.leaks import shingle_hashes
 from decoevo_dspy.values.task import Question
 
@@ -54,10 +55,23 @@ class SealedGold:
 
 @dataclass(frozen=True, kw_only=True)
 class RawReply:
-    """What a grader model answered: ``text``, and its ``finish_reason`` (``"stop"``, ``"length"``, …)."""
+    """What a grader model answered: ``text`` as it came, and its ``finish_reason`` (``"stop"``, ``"length"``, …).
+
+    ``reasoning_stripped`` marks a reply whose text is no longer as it came.
+    """
 
     text: str
     finish_reason: str = "stop"
+    reasoning_stripped: bool = False
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether the text begins with reasoning that the model marked as such."""
+        return without_reasoning(self.text) != self.text
+
+    def without_reasoning(self) -> "RawReply":
+        """The same reply with its reasoning taken out, and marked so."""
+        return replace(self, text=without_reasoning(self.text), reasoning_stripped=True)
 
 
 class GraderClient(Protocol):

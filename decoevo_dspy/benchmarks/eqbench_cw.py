@@ -19,11 +19,11 @@ from decoevo_dspy.benchmarks.grading import (
     Sheet,
     bootstrap_means,
     means_by,
-    strip_reasoning,
 )
 from decoevo_dspy.benchmarks.reading import Row, parse_json, read_text
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, checkout_text, formatted, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.task import Question, Turn, normalise
 
 DEFAULT_MODEL = "anthropic/claude-3.7-sonnet"
@@ -152,7 +152,7 @@ def parse_robust(reply: RawReply) -> dict[str, float] | None:
     Names may differ in case, hyphens, bullets and emphasis. ``None`` for a reply that is cut short, scores nothing,
     leaves 0–20, or scores a metric twice differently.
     """
-    text = strip_reasoning(reply.text)
+    text = without_reasoning(reply.text)
     headings = list(re.finditer(r"\[\s*scores?\b[^\]\n]*\]", text, re.IGNORECASE))
     lines = text[headings[-1].end() if headings else 0 :].splitlines()
     scores: dict[str, float] = {}

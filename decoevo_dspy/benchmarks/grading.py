@@ -1,6 +1,5 @@
 """What all official graders share: asking with bounded retries, cleaning answers, and putting the score together."""
 
-import json
 import random
 import re
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, Offic
 from decoevo_dspy.benchmarks.reading import clean_text
 from decoevo_dspy.benchmarks.templates import Template, sha256
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, EndpointError, ExecutionError, ReplayDiverged
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.task import Question
 
 Messages = Sequence[Mapping[str, str]]
@@ -56,6 +56,8 @@ def ask_all(
 ) -> list[Replies]:
     """Ask every item until a reply is accepted, at most ``attempts`` times each, in parallel through ``mapper``.
 
+    A reply is read as it came. One that is accepted only without the grader model's reasoning is kept in that form and
+    marked, because the official codes strip nothing; `reasoning_stripped` in the figures counts these.
     An `ExecutionError` leaves that item failed; the errors that concern the whole run (endpoint unusable, budget
     reached, replay diverged) pass through.
 
@@ -75,8 +77,11 @@ def ask_all(
                 raise
             except ExecutionError as error:
                 return Replies(key=ask.key, replies=tuple(replies), failed=True, error=type(error).__name__)
+            accepted = accept(ask, reply)
+            if not accepted and reply.has_reasoning and accept(ask, reply.without_reasoning()):
+                reply, accepted = reply.without_reasoning(), True
             replies.append(reply)
-            if accept(ask, reply):
+            if accepted:
                 return Replies(key=ask.key, replies=tuple(replies), failed=False)
         return Replies(key=ask.key, replies=tuple(replies), failed=True, error=UNACCEPTED)
 
@@ -102,59 +107,6 @@ class Sheet:
     ) -> list[Replies]:
         """`ask_all` with this grading's client."""
         return ask_all(asks, self.client, self.mapper, params=params, accept=accept, attempts=attempts)
-
-
-def last_object(text: str) -> dict[str, Any] | None:
-    """The last complete JSON object in a reply, whatever stands around it (fences, prose, reasoning).
-
-    Objects inside a broken object are not read, so that a quoted object cannot stand in for the grader's own. Bare
-    ``NaN`` makes an object unreadable. Returns ``None`` when there is none.
-    """
-    text = strip_reasoning(text)
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    found: dict[str, Any] | None = None
-    position = text.find("{")
-    while position != -1:
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            end = _closing(text, position)
-            if end is None:
-                return found
-        else:
-            found = value
-        position = text.find("{", end)
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def _closing(text: str, start: int) -> int | None:
-    """Where the brace at ``start`` is closed, by counting braces; ``None`` when it never is."""
-    depth = 0
-    for match in re.finditer(r"[{}]", text[start:]):
-        depth += 1 if match.group() == "{" else -1
-        if depth == 0:
-            return start + match.end()
-    return None
-
-
-def strip_reasoning(text: str) -> str:
-    """``text`` without the model's reasoning: leading ``<think>``/``<reasoning>`` blocks, or all up to a closing tag
-    that was never opened (chat templates open it in the prompt). Reasoning that never ends leaves an empty answer.
-    """
-    while opened := re.match(r"\s*<(think|reasoning)>", text):
-        closing = f"</{opened.group(1)}>"
-        end = text.find(closing)
-        if end == -1:
-            return ""
-        text = text[end + len(closing) :].lstrip()
-    closed = re.search(r"</(think|reasoning)>", text)
-    if closed and f"<{closed.group(1)}>" not in text[: closed.start()]:
-        text = text[closed.end() :].lstrip()
-    return text
 
 
 def count_words(text: str) -> int:
@@ -222,7 +174,7 @@ class Base(ABC):
 
     def clean(self, text: str) -> str:
         """One answer as the grader sees it: without reasoning when ``strip_answers`` says so."""
-        return strip_reasoning(text) if self.strip_answers else text
+        return without_reasoning(text) if self.strip_answers else text
 
     def grade(
         self,
@@ -285,6 +237,7 @@ class Base(ABC):
             "unanswered": sum(q.id not in answers for q in questions),
             "errors": _count(replies.error for replies in asked if replies.failed),
             "endpoint_failures": [q.id for q in questions if q.id in given_up and not own[q.id]],
+            "reasoning_stripped": sum(r.reasoning_stripped for a in asked for r in a.replies),
             "truncated_replies": sum(r.finish_reason == "length" for a in asked for r in a.replies),
         }
         return OfficialScore(

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, bootstrap_means, last_object
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, bootstrap_means
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Slot, Template, marked, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
+from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading
 from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "gpt-4.1-2025-04-14"
@@ -132,9 +133,18 @@ def parse_official(raw: str) -> Any:
 
 def verdict(raw: str, mode: GraderMode) -> bool | None:
     """Whether the criterion is met; ``None`` when the reply is rejected. Only JSON true and false count."""
-    value = parse_official(raw) if mode == "official" else last_object(raw)
+    if mode == "robust":
+        found = one_reading(raw, _verdict)
+        return None if isinstance(found, Unreadable) else found
+    value = parse_official(raw)
+    return value["criteria_met"] if isinstance(value, dict) and isinstance(value.get("criteria_met"), bool) else None
+
+
+def _verdict(value: Any) -> bool:
     met = value.get("criteria_met") if isinstance(value, dict) else None
-    return met if isinstance(met, bool) else None
+    if not isinstance(met, bool):
+        raise Unfitting("criteria_met is not true or false")
+    return met
 
 
 def example_score(points: Sequence[float], met: Sequence[bool]) -> float | None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, strip_reasoning
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean
 from decoevo_dspy.benchmarks.reading import Row, check_unique, parse_json, read_text, text_or_none
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "gpt-4o"
@@ -156,7 +157,7 @@ def parse_robust(reply: RawReply) -> float | None:
     A complete reply without that word is read by its first bracket; one that has the word but no bracket after it is
     rejected, because its brackets are citations.
     """
-    text = strip_reasoning(reply.text)
+    text = without_reasoning(reply.text)
     named = re.findall(r"得分\W{0,8}?[\[【]\s*(\d{1,3})\s*[\]】]", text)
     if not named and "得分" not in text and reply.finish_reason != "length":
         named = re.findall(r"\[\s*(\d{1,3})\s*\]", text)[:1]

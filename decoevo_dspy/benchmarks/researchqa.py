@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
-from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, means_by, strip_reasoning
+from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, means_by
 from decoevo_dspy.benchmarks.reading import array_rows, check_unique
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "gpt-4.1-mini"
@@ -100,7 +101,7 @@ def parse_robust(raw: str, expected: int) -> list[float] | None:
 
     Fence lines do not count. ``None`` when the number of lines is not ``expected`` or a line is no label.
     """
-    lines = [line for line in parse_labels(strip_reasoning(raw)) if not line.startswith("```")]
+    lines = [line for line in parse_labels(without_reasoning(raw)) if not line.startswith("```")]
     levels: list[float] = []
     for line in lines:
         if len(line) > LONGEST_LINE:

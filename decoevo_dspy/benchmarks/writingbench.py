@@ -17,13 +17,12 @@ from decoevo_dspy.benchmarks.grading import (
     Base,
     Replies,
     Sheet,
-    last_object,
     mean,
     means_by,
-    strip_reasoning,
 )
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
 from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
+from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading, without_reasoning
 from decoevo_dspy.values.task import Question, Turn
 
 DEFAULT_MODEL = "claude-3-7-sonnet-20250219"
@@ -150,12 +149,18 @@ def parse_official(raw: str) -> float | None:
 
 
 def parse_robust(raw: str) -> float | None:
-    """The score of the last complete object that has one: a whole number 1–10 (7.0 is 7; true is none)."""
-    value = last_object(raw)
-    score = value.get("score") if value is not None else None
+    """The score of the one object that has it and a reason: a whole number 1–10 (7.0 is 7; true is none)."""
+    found = one_reading(raw, _score)
+    return None if isinstance(found, Unreadable) else found
+
+
+def _score(value: Any) -> float:
+    score, reason = (value.get("score"), value.get("reason")) if isinstance(value, dict) else (None, None)
     if isinstance(score, bool) or not isinstance(score, int | float) or score not in range(1, 11):
-        return None
-    return float(score) if value is not None and isinstance(value.get("reason"), str) else None
+        raise Unfitting("score is not a whole number from 1 to 10")
+    if not isinstance(reason, str):
+        raise Unfitting("there is no reason beside the score")
+    return float(score)
 
 
 def aggregate(
@@ -213,7 +218,7 @@ class WritingBenchGrader(Base):
     def clean(self, text: str) -> str:
         """Official mode uses the official rule alone; robust mode the general one as well."""
         text = strip_think(text)
-        return strip_reasoning(text) if self.mode == "robust" and self.strip_answers else text
+        return without_reasoning(text) if self.mode == "robust" and self.strip_answers else text
 
     def messages(self, question: Question, answer: str, criterion: Mapping[str, Any]) -> list[dict[str, str]]:
         """System and user message as the official code sends them; the criterion appears as its Python repr."""

@@ -1,7 +1,7 @@
 """The adapter of every role but the student: schema-constrained JSON, read strictly.
 
-The schema sent to the endpoint carries a bound on every string and list. The reply is read from the last complete
-JSON object of the text; nothing is repaired, merged or guessed, because a cut-off reply must not become a verdict.
+The schema sent to the endpoint carries a bound on every string and list. What comes back is read by
+`decoevo_dspy.rules.replies`, against the same types.
 """
 
 import json
@@ -14,6 +14,7 @@ from dspy import AdapterParseError
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from decoevo_dspy.calls.dspy_seam import FormattingAdapter
+from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading
 
 FRAME_TOKENS = 60
 """Tokens that a reply needs beside what its schema bounds (LOCAL-LM.md)."""
@@ -39,7 +40,7 @@ class RoleAdapter(FormattingAdapter):
     says that the material is in a script of which a small model spends more than a token on a character.
 
     Raises:
-        AdapterParseError: from ``parse``, when the text holds no complete object that fits the signature.
+        AdapterParseError: from ``parse``, when no object of the text fits the signature, or several that differ do.
     """
 
     def __init__(self, structured: Structured = "auto", items: int | None = None, dense: bool = False) -> None:
@@ -67,33 +68,36 @@ class RoleAdapter(FormattingAdapter):
         return _system_message(self.structured, signature)  # pyright: ignore[reportArgumentType] - classes are hashable
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """The output fields from the last complete JSON object of ``completion``."""
-
-        def failure(message: str) -> AdapterParseError:
-            return AdapterParseError(
+        """The output fields from the one JSON object of ``completion`` that has them."""
+        found = one_reading(completion, lambda value: _fields(signature, value))
+        if isinstance(found, Unreadable):
+            raise AdapterParseError(
                 adapter_name="RoleAdapter",
                 signature=signature,  # pyright: ignore[reportArgumentType] - it takes the class
                 lm_response=completion,
-                message=message,
+                message=found.reason,
             )
+        return found
 
-        found = last_object(completion)
-        if found is None:
-            raise failure("the reply holds no complete JSON object")
-        fields = signature.output_fields
-        if len(fields) == 1 and next(iter(fields)) not in found:
-            found = {next(iter(fields)): found}
-        values: dict[str, Any] = {}
-        for name, field in fields.items():
-            if name not in found:
-                raise failure(f"the reply lacks the field {name!r}")
-            try:
-                values[name] = _reader(field.annotation).validate_json(json.dumps(found[name]), strict=True)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join([name, *map(str, first["loc"])])
-                raise failure(f"{where}: {first['msg']}") from error
-        return values
+
+def _fields(signature: type[dspy.Signature], value: Any) -> dict[str, Any]:
+    """The output fields in one JSON value: an object with these fields, or the only field's own value."""
+    if not isinstance(value, dict):
+        raise Unfitting("the reply is a list where an object was asked for")
+    fields = signature.output_fields
+    if len(fields) == 1 and next(iter(fields)) not in value:
+        value = {next(iter(fields)): value}
+    found: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name not in value:
+            raise Unfitting(f"the reply lacks the field {name!r}")
+        try:
+            found[name] = _reader(field.annotation).validate_json(json.dumps(value[name]), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join([name, *map(str, first["loc"])])
+            raise Unfitting(f"{where}: {first['msg']}") from error
+    return found
 
 
 class _Base(RoleAdapter):
@@ -196,50 +200,6 @@ def _is_openai(lm: Any) -> bool:
     """Whether requests go to OpenAI itself, whose strict mode refuses string bounds."""
     options = getattr(lm, "kwargs", {})
     return str(lm.model).startswith(("openai/", "azure/")) and not (options.get("api_base") or options.get("base_url"))
-
-
-def last_object(text: str) -> dict[str, Any] | None:
-    """The last complete top-level JSON object in ``text``; ``None`` without one. NaN and Infinity are not JSON.
-
-    >>> last_object('draft {"a": 1} then ```json\\n{"a": {"b": 2}}\\n```')
-    {'a': {'b': 2}}
-    >>> last_object('{"a": 1, "b": [1, 2') is None
-    True
-    """
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    found, at = None, text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            # An object that begins here but never ends: what it encloses is not a reply of its own.
-            if not _could_close(text, at):
-                return None if found is None else found
-            end = at + 1
-            value = None
-        if isinstance(value, dict):
-            found = value
-        at = text.find("{", end)
-    return found
-
-
-def _could_close(text: str, start: int) -> bool:
-    """Whether the braces that open at ``start`` are closed again before the text ends (strings respected)."""
-    depth, quoted, escaped = 0, False, False
-    for ch in text[start:]:
-        if quoted:
-            quoted, escaped = (ch != '"' or escaped), ch == "\\" and not escaped
-        elif ch == '"':
-            quoted = True
-        elif ch in "{}":
-            depth += 1 if ch == "{" else -1
-            if depth == 0:
-                return True
-    return False
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def schema_bound(model: type[BaseModel] | Any) -> int:

@@ -1,7 +1,6 @@
 """The one door to a model: each call of each role passes `RecordedLM`, which replays, counts, sends and records it."""
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from decoevo_dspy.calls.dspy_seam import MessageLM, Messages, carried, engine_st
 from decoevo_dspy.calls.executor import Executor
 from decoevo_dspy.calls.failing import CallFailed, described, kind_of
 from decoevo_dspy.calls.store import Call, CallStore
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.seeds import derive
 
 T = TypeVar("T")
@@ -107,12 +107,21 @@ class RecordedLM(MessageLM):
     What is sent is the LM's own options, over them this object's ``kwargs`` and over them those of the call; the store
     keeps exactly these. Retries with backoff are DSPy's (``num_retries`` of the wrapped LM); its response cache is
     bypassed, because the call store is the only replay source. A derived OpenAI ``seed`` travels with every call of an
-    endpoint that takes one, so that samples are distinct at the endpoint too.
+    endpoint that takes one, so that samples are distinct at the endpoint too. The store keeps what came; what is
+    answered is without the model's reasoning, unless ``as_it_came`` says otherwise.
     """
 
-    def __init__(self, inner: dspy.BaseLM, *, role: str, recorder: Recorder, send_seed: bool | None = None) -> None:
+    def __init__(
+        self,
+        inner: dspy.BaseLM,
+        *,
+        role: str,
+        recorder: Recorder,
+        send_seed: bool | None = None,
+        as_it_came: bool = False,
+    ) -> None:
         super().__init__(inner)
-        self.role, self.recorder = role, recorder
+        self.role, self.recorder, self.as_it_came = role, recorder, as_it_came
         self._identity = [self.model, plain(engine_state(inner))]
         self.send_seed = ("seed" in inner.supported_params) if send_seed is None else send_seed
 
@@ -148,7 +157,7 @@ class RecordedLM(MessageLM):
             if failed.infrastructure:
                 self.recorder.failed(key, call.error)
             raise failed
-        return [_clean(output) for output in call.outputs]
+        return list(call.outputs) if self.as_it_came else [_clean(output) for output in call.outputs]
 
     def _pending(self, scope: Scope, prompt: str | None, messages: Messages | None, params: dict[str, Any]) -> Call:
         """The request as a call that has no answer yet."""
@@ -194,32 +203,11 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
-_THINK = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
-_THINK_OPEN = re.compile(r"^\s*<(think|thinking|reasoning)>", re.IGNORECASE)
-_THINK_CLOSE = re.compile(r"^.*?</(?:think|thinking|reasoning)>\s*", re.DOTALL | re.IGNORECASE)
-
-
-def strip_reasoning(text: str) -> str:
-    """The answer without leading reasoning tags; a reasoning block that never ends leaves nothing.
-
-    >>> strip_reasoning("<think>hm</think>\\nYes"), strip_reasoning("<think>hm"), strip_reasoning("hm</think>Yes")
-    ('Yes', '', 'Yes')
-    """
-    stripped = _THINK.sub("", text, count=1)
-    if stripped != text:
-        return stripped
-    if _THINK_OPEN.match(text):
-        return ""
-    closing = re.search(r"</(?:think|thinking|reasoning)>", text, re.IGNORECASE)
-    opening = re.search(r"<(?:think|thinking|reasoning)>", text, re.IGNORECASE)
-    return _THINK_CLOSE.sub("", text, count=1) if closing and not opening else text
-
-
 def _clean(output: Any) -> Any:
     if isinstance(output, str):
-        return strip_reasoning(output)
+        return without_reasoning(output)
     if isinstance(output, dict) and isinstance(output.get("text"), str):
-        return {**output, "text": strip_reasoning(output["text"])}
+        return {**output, "text": without_reasoning(output["text"])}
     return output
 
 

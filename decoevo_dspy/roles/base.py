@@ -12,8 +12,9 @@ from dspy import AdapterParseError
 
 from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
 from decoevo_dspy.calls.failing import CallFailed
-from decoevo_dspy.calls.recording import call_scope, strip_reasoning
+from decoevo_dspy.calls.recording import call_scope
 from decoevo_dspy.calls.store import Call
+from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.failures import FailureKind
 
 T = TypeVar("T")
@@ -189,7 +190,7 @@ def unread(error: AdapterParseError, calls: Sequence[Call]) -> NoReply:
         return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply")
     said = calls[-1].outputs[0] if calls and calls[-1].outputs else None if calls else error.lm_response
     text = said.get("text") if isinstance(said, Mapping) else said
-    if not isinstance(text, str) or not strip_reasoning(text).strip():
+    if not isinstance(text, str) or not without_reasoning(text).strip():
         return NoReply(kind="empty", reason="the reply is empty")
     return NoReply(kind="unparsable", reason=" ".join(str(getattr(error, "message", None) or error).split())[:200])
 

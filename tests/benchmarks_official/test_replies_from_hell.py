@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from decoevo_dspy.benchmarks import eqbench_cw, healthbench, llmeval_med, researchqa, writingbench
 from decoevo_dspy.benchmarks.base import RawReply
-from decoevo_dspy.benchmarks.grading import count_words, last_object, strip_reasoning
+from decoevo_dspy.benchmarks.grading import count_words
+from decoevo_dspy.rules.replies import json_values, without_reasoning
 
 REFUSAL = "I'm sorry, but I can't help with grading this content."
 
@@ -19,7 +20,7 @@ REFUSAL = "I'm sorry, but I can't help with grading this content."
         ('```\n{"criteria_met": false}\n```', None, False),
         ('Here it is:\n```json\n{"criteria_met": true}\n```\nHope it helps.', None, True),
         ('<think>{"criteria_met": true} or not?</think>{"criteria_met": false}', None, False),
-        ('First {"criteria_met": true}. No, wait: {"criteria_met": false}', None, False),
+        ('First {"criteria_met": true}. No, wait: {"criteria_met": false}', None, None),
         # a quoted object inside a broken one must not stand in for the grader's own verdict
         ('{"explanation": "it says {"criteria_met": true} itself", "criteria_met": false}', None, None),
         ('{"explanation": "it says {\\"criteria_met\\": true} itself", "criteria_met": fal', None, None),
@@ -27,7 +28,7 @@ REFUSAL = "I'm sorry, but I can't help with grading this content."
         ('{"criteria_met": NaN}', None, None),
         ('{"criteria_met": "true"}', None, None),
         ('{"criteria_met": 1}', None, None),
-        ('[{"criteria_met": true}]', None, True),
+        ('[{"criteria_met": true}]', None, None),
         ('"criteria_met"', None, None),
         ("7", None, None),
         ("{" * 5000, None, None),
@@ -145,8 +146,8 @@ def test_eqbench(raw, finish, official, robust):
         ("plain", "plain"),
     ],
 )
-def test_strip_reasoning(raw, left):
-    assert strip_reasoning(raw) == left
+def test_without_reasoning(raw, left):
+    assert without_reasoning(raw) == left
 
 
 def test_count_words_of_two_scripts():
@@ -157,7 +158,7 @@ def test_count_words_of_two_scripts():
 @given(st.text(max_size=200))
 def test_no_text_breaks_a_parser(text):
     """Parsers return a value or ``None`` on any text."""
-    last_object(text)
+    json_values(text)
     healthbench.verdict(text, "official")
     writingbench.parse_official(text)
     writingbench.parse_robust(text)
