@@ -463,3 +463,11 @@ def test_a_grader_sends_what_the_official_code_sends_and_nothing_else(endpoint: 
     assert not {"temperature", "max_tokens", "seed", "response_format"} & set(bare)
     assert (full["temperature"], full["max_tokens"]) == (0.5, 2048)
     assert lm.kwargs["temperature"] == 0.3
+
+
+def test_a_grader_sees_the_text_as_it_came(endpoint: ScriptedEndpoint, recording: Recording):
+    """Reasoning stays in; whether a reading needs it out is the grader's to decide and to count."""
+    text = "<think>hm</think>\n\nyes"
+    endpoint.answers(text)
+    client = GraderCalls(endpoint.lm(), recording().recorder, "test")
+    assert client.complete([{"role": "user", "content": "grade"}], params={}).text == text

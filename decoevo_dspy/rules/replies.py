@@ -167,9 +167,7 @@ def _values(text: str) -> tuple[Any, ...]:
             end = _end_of_value(text, start)
             value = _decoded(text, start, end)
             if value is None:  # no answer, nor what it encloses, unless reasoning ends in it
-                closing = _CLOSES.search(text, start, end or len(text))
-                if closing is None and end is None:
-                    break
+                closing = _CLOSES.search(text, start, end)
                 at = closing.start() if closing else end
                 continue
             if value is not _QUOTED:
@@ -181,10 +179,8 @@ def _values(text: str) -> tuple[Any, ...]:
 _QUOTED = object()
 
 
-def _decoded(text: str, start: int, end: int | None) -> Any:
+def _decoded(text: str, start: int, end: int) -> Any:
     """The JSON value from ``start`` to ``end``; ``None`` when it is none, `_QUOTED` when it is somebody else's."""
-    if end is None:
-        return None
     if _quoted(text, start, end):
         return _QUOTED
     try:
@@ -204,8 +200,8 @@ def _end_of_reasoning(text: str, opening: re.Match[str]) -> int:
     return closing.end() if closing else len(text)
 
 
-def _end_of_value(text: str, start: int) -> int | None:
-    """Where the bracket at ``start`` is closed again (strings respected); ``None`` when it never is."""
+def _end_of_value(text: str, start: int) -> int:
+    """Where the bracket at ``start`` is closed again (strings respected); the end of the text when it never is."""
     depth = 0
     for lexeme in _LEXEME.finditer(text, start):
         mark = lexeme[0]
@@ -217,7 +213,7 @@ def _end_of_value(text: str, start: int) -> int | None:
             depth -= 1
             if depth == 0:
                 return lexeme.end()
-    return None
+    return len(text)
 
 
 def _quoted(text: str, start: int, end: int) -> bool:

@@ -74,6 +74,16 @@ class TestHealthBench:
         assert score.figures["other_mode"] == {"mode": "robust", "score": 50, "n_graded": 2}
         assert score.figures["mode_differences"] == {"a": {"official": 0, "robust": 1.0}}
 
+    def test_a_reasoning_grader_deviates_from_the_official_reading(self, health, fake, one_by_one):
+        """The official parser sees the text as it came; where it needs the reasoning taken out, that is counted."""
+        client = fake(lambda text, sample: f"<think>{NOT_MET}?</think>{MET}" if "GOOD" in text else NOT_MET)
+        score = grade(health, grader("healthbench"), client, one_by_one)
+        assert score.per_question == {"a": pytest.approx(2 / 3), "b": -1.0}
+        assert score.retries == 0
+        assert score.figures["reasoning_stripped"] == 2
+        score = grade(health, grader("healthbench"), fake(by_name), one_by_one)
+        assert score.figures["reasoning_stripped"] == 0
+
     def test_a_criterion_without_verdict_leaves_its_example_ungraded(self, health, fake, one_by_one):
         client = fake(lambda text, sample: "no" if "BAD-b" in text else MET)
         score = grade(health, grader("healthbench", max_attempts=3), client, one_by_one)
