@@ -465,9 +465,11 @@ def test_a_grader_sends_what_the_official_code_sends_and_nothing_else(endpoint: 
     assert lm.kwargs["temperature"] == 0.3
 
 
-def test_a_grader_sees_the_text_as_it_came(endpoint: ScriptedEndpoint, recording: Recording):
-    """Reasoning stays in; whether a reading needs it out is the grader's to decide and to count."""
-    text = "<think>hm</think>\n\nyes"
+@pytest.mark.parametrize("tag", ["think", "thought"])
+def test_a_grader_sees_the_text_as_it_came(tag: str, endpoint: ScriptedEndpoint, recording: Recording):
+    """Reasoning stays in the text; where LiteLLM has taken it out (``<think>``), the reply is marked."""
+    text = f"<{tag}>hm</{tag}>\n\nyes"
     endpoint.answers(text)
     client = GraderCalls(endpoint.lm(), recording().recorder, "test")
-    assert client.complete([{"role": "user", "content": "grade"}], params={}).text == text
+    reply = client.complete([{"role": "user", "content": "grade"}], params={})
+    assert (reply.text, reply.reasoning_stripped) == (("\n\nyes", True) if tag == "think" else (text, False))

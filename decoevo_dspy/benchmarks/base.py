@@ -57,7 +57,8 @@ class SealedGold:
 class RawReply:
     """What a grader model answered: ``text`` as it came, and its ``finish_reason`` (``"stop"``, ``"length"``, …).
 
-    ``reasoning_stripped`` marks a reply whose text is no longer as it came.
+    ``reasoning_stripped`` marks a reply from whose text the model's reasoning was taken out: to make it readable, or
+    before it came here (LiteLLM moves ``<think>`` out of every text).
     """
 
     text: str

@@ -95,8 +95,12 @@ class GraderCalls:
             except CallFailed as error:
                 self.last_failure = error.reason
                 raise ExecutionError(error.reason) from error
-        text = outputs[0] if isinstance(outputs[0], str) else (outputs[0] or {}).get("text")
-        return RawReply(text=text or "", finish_reason=scope.calls[-1].finish_reason)
+        output = {"text": outputs[0]} if isinstance(outputs[0], str) else outputs[0] or {}
+        return RawReply(
+            text=output.get("text") or "",
+            finish_reason=scope.calls[-1].finish_reason,
+            reasoning_stripped=bool(output.get("reasoning_content")),  # by the server, or by LiteLLM on the way
+        )
 
 
 def evaluate(
