@@ -4,6 +4,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,9 +28,11 @@ from decoevo_dspy.errors import (
 )
 from decoevo_dspy.roles.lms import RoleLMs
 from decoevo_dspy.run.events import Callback
-from decoevo_dspy.run.folder import RunFolder, write_atomic, write_json
+from decoevo_dspy.run.folder import Run
 from decoevo_dspy.run.result import CoEvolutionResult
+from decoevo_dspy.run.schema import ProcessStarted, RunFinished, RunStarted, RunStopped
 from decoevo_dspy.run.session import Session, prompt_hashes
+from decoevo_dspy.run.standing import fold
 from decoevo_dspy.run.student import (
     SkilledStudent,
     carried_skill,
@@ -196,30 +199,38 @@ class CoEvolution(Teleprompter):
         ``store`` is an experiment's shared call store; ``protected`` are hashes of text that no skill may copy (gold,
         test questions); ``partitions`` are the id lists to record; ``config`` is what ``run.json`` quotes.
         """
-        folder = RunFolder(self.log_dir, resume=self.resume) if self.log_dir else None
+        folder = Run(self.log_dir) if self.log_dir else None
         own_store = None
-        try:
+        with folder.held() if folder else nullcontext():
+            if folder:
+                folder.start(resume=self.resume)
             if store is None:
                 store = own_store = CallStore(folder.calls if folder else None)
-            session = Session.open(
-                run=folder.run_name() if folder else f"{self.method.name}-seed{self.seed}",
-                seed=self.seed,
-                role_lms=self.role_lms,
-                num_threads=self.num_threads,
-                budget=self.budget,
-                folder=folder,
-                store=store,
-                callbacks=self.callbacks,
-            )
-            try:
-                return self._run(student, parts, session, protected, partitions, config)
-            finally:
-                session.log.close()
-        finally:
-            if own_store is not None:
-                own_store.close()
-            if folder is not None:
-                folder.__exit__()
+            with closing(own_store) if own_store else nullcontext():
+                return self._optimise(student, parts, folder, store, protected, partitions, config)
+
+    def _optimise(
+        self,
+        student: dspy.Module,
+        parts: Parts,
+        folder: Run | None,
+        store: CallStore,
+        protected: Iterable[bytes],
+        partitions: Mapping[str, Sequence[str]] | None,
+        config: Any,
+    ) -> dspy.Module:
+        session = Session.open(
+            run=folder.run_name() if folder else f"{self.method.name}-seed{self.seed}",
+            seed=self.seed,
+            role_lms=self.role_lms,
+            num_threads=self.num_threads,
+            budget=self.budget,
+            folder=folder,
+            store=store,
+            callbacks=self.callbacks,
+        )
+        with closing(session.log):
+            return self._run(student, parts, session, protected, partitions, config)
 
     def _run(
         self,
@@ -239,8 +250,7 @@ class CoEvolution(Teleprompter):
         state = State(solvers=[self._first_solver(student, targets)], generators=[self._first_generator(method)])
         ids = partitions or {name: [item.id for item in getattr(parts, name)] for name in SHARES}
         _check_temperature(method.audits(self.task.specification()), skilled.lm)
-        session.log.emit(
-            "run_started",
+        started = RunStarted(
             method=method.name,
             task=self.task.name,
             settings=asdict(self.settings),
@@ -251,14 +261,15 @@ class CoEvolution(Teleprompter):
             prompt_hashes=prompt_hashes(),
             models=session.identities(),
         )
+        session.log.emit(started)
         session.write_run_file(
             method=method.name, settings=self.settings, task=self.task, partitions=ids, config=config
         )
-        session.log.note("process_started", models=session.models(), threads=self.num_threads)
+        session.log.emit(ProcessStarted(models=session.models(), threads=self.num_threads))
 
         def keep(kind: str, version: int, skill: Skill) -> None:
             if session.folder:
-                write_atomic(session.folder.skill_file(kind, version), skill.text + "\n")
+                session.folder.write_skill(kind, version, skill)
 
         keep("solver", 0, state.solver)
         keep("generator", 0, state.generator)
@@ -267,19 +278,20 @@ class CoEvolution(Teleprompter):
         try:
             session.preflight(skilled.lm)
             coevolve(bench, method, parts, state, session.log, guard, keep)
-            session.log.emit("run_finished", steps=state.step, solver=state.solver.key, generator=state.generator.key)
+            finished = RunFinished(steps=state.step, solver=state.solver.key, generator=state.generator.key)
+            session.log.emit(finished)
         except BudgetExceeded as error:
             if session.log.replaying:  # the saved state is ahead of this replay: leave it alone
                 raise
             stopped_by = "budget"
-            session.log.note("run_stopped", stopped_by=stopped_by, reason=str(error))
+            session.log.emit(RunStopped(stopped_by=stopped_by, reason=str(error)))
         except (DecoEvoError, KeyboardInterrupt) as error:
             if session.log.replaying or isinstance(error, ReplayDiverged):
                 raise
             stopped_by = "endpoint" if isinstance(error, EndpointError) else "interrupt"
             if isinstance(error, ConfigurationError):
                 stopped_by = "error"
-            session.log.note("run_stopped", stopped_by=stopped_by, reason=str(error) or "interrupted")
+            session.log.emit(RunStopped(stopped_by=stopped_by, reason=str(error) or "interrupted"))
             self._save(session, self._result(session, method, state, ids, stopped_by), student, targets)
             raise
         return self._save(session, self._result(session, method, state, ids, stopped_by), student, targets)
@@ -303,14 +315,14 @@ class CoEvolution(Teleprompter):
         self, session: Session, method: Method, state: State, ids: Mapping[str, Sequence[str]], stopped_by: str
     ) -> CoEvolutionResult:
         events = session.log.events
-        decided = [event["kind"] for event in events if not event.get("note")]
+        decided = fold(events).decided
         return CoEvolutionResult(
             method=method.name,
             seed=self.seed,
             solver_skills=tuple(state.solvers),
             generator_skills=tuple(state.generators),
             proxy=state.proxy,
-            steps=decided.count("solver_decision"),
+            steps=decided["solver"],
             history=tuple(events),
             usage=session.recorder.ledger.by_role(),
             replies=session.counts.by_role(),
@@ -323,8 +335,8 @@ class CoEvolution(Teleprompter):
                 **session.recorder.ledger.totals(),
             },
             gate_queries={
-                "solver_gate": decided.count("solver_decision"),
-                "generator_gate": decided.count("generator_decision"),
+                "solver_gate": decided["solver"],
+                "generator_gate": decided["generator"],
             },
         )
 
@@ -333,9 +345,8 @@ class CoEvolution(Teleprompter):
     ) -> dspy.Module:
         program = with_solver_skill(student, targets, result.solver_skill)
         if session.folder:
-            _save_program(program, session.folder.path / "solver.json")
-            _save_program(result.rubric_generator, session.folder.path / "generator.json")
-            write_json(session.folder.path / "result.json", result.to_dict())
+            session.folder.write_programs(_state(program), _state(result.rubric_generator))
+            session.folder.write_result(result.to_dict())
         program.detailed_results = result  # pyright: ignore[reportAttributeAccessIssue] - as GEPA does
         return program
 
@@ -358,12 +369,12 @@ def _without_generator(method: Method) -> Method:
     return replace(method, audits=no_audits)
 
 
-def _save_program(program: dspy.Module, path: Path) -> None:
-    """DSPy's own JSON, written whole or not at all, without the headers of an LM that the student brings."""
+def _state(program: dspy.Module) -> Any:
+    """DSPy's own JSON of a program, without the headers of an LM that the student brings."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / "program.json"
         program.save(str(temporary))
-        write_json(path, _without_headers(json.loads(temporary.read_text("utf-8"))))
+        return _without_headers(json.loads(temporary.read_text("utf-8")))
 
 
 def _without_headers(state: Any) -> Any:

@@ -7,12 +7,20 @@ from decoevo_dspy.audits import Audit, AuditReport
 from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.rules.acceptance import Accepted, Decision, PairedScores, Rejected, ScoreGate
 from decoevo_dspy.run.events import EventLog
+from decoevo_dspy.run.schema import (
+    AuditReported,
+    BatchGraded,
+    GateEvidence,
+    GeneratorDecision,
+    IncumbentScored,
+    SolverDecision,
+)
 from decoevo_dspy.run.workbench import Graded, Item, Workbench, check_students
 from decoevo_dspy.teleprompters.method import Method
 from decoevo_dspy.teleprompters.state import Parts, State
 from decoevo_dspy.values.findings import Failure, Finding
 from decoevo_dspy.values.leaks import LeakGuard
-from decoevo_dspy.values.rubric import Mean, Ungraded, mean
+from decoevo_dspy.values.rubric import Ungraded, mean
 from decoevo_dspy.values.seeds import generator as rng_for
 from decoevo_dspy.values.settings import Settings
 from decoevo_dspy.values.skill import Candidate, Discarded, Skill, admit
@@ -44,13 +52,8 @@ def score_incumbent(bench: Workbench, parts: Parts, state: State, log: EventLog)
     graded = bench.grade_all(parts.solver_gate, state.solver, state.generator)
     check_students(list(graded.values()))
     J = mean([one.score for one in graded.values()])
-    log.emit(
-        "incumbent_scored",
-        step=state.step,
-        solver=state.solver.key,
-        generator=state.generator.key,
-        **_J(J),
-    )
+    skills = {"solver": state.solver.key, "generator": state.generator.key}
+    log.emit(IncumbentScored(step=state.step, **skills, J=_round(J.value), n=J.n, ungraded=J.ungraded))
     return J.value
 
 
@@ -67,16 +70,19 @@ def propose_solver(
         key=lambda failure: (-failure.weight, failure.question_id, failure.criterion),
     )
     findings, state.findings = state.findings, ()
-    log.emit(
-        "batch_graded",
+    J = mean([one.score for one in graded.values()])
+    event = BatchGraded(
         step=state.step,
         solver=state.solver.key,
         generator=state.generator.key,
         questions=[item.id for item in batch],
-        **_J(mean([one.score for one in graded.values()])),
+        J=_round(J.value),
+        n=J.n,
+        ungraded=J.ungraded,
         failures=len(failures),
         failures_shown=[_failure(failure) for failure in failures[:FAILURES_SHOWN]],
     )
+    log.emit(event)
     if not failures and not findings:
         nothing = "no response of the batch could be graded" if not _graded(graded) else "no criterion failed"
         return Discarded(reason=f"nothing to improve: {nothing}")
@@ -109,7 +115,7 @@ def gate_solver(
     settings, parent = bench.settings, state.solver
     if isinstance(candidate, Discarded):
         decision: Decision = Rejected(reason=f"discarded: {candidate.reason}")
-        _log_decision(log, "solver_decision", state, parent, candidate, decision, {})
+        log.emit(SolverDecision(**_decided(state, parent, candidate, decision)))
         return decision
     old = bench.grade_all(parts.solver_gate, parent, state.generator)
     new = bench.grade_all(parts.solver_gate, candidate.skill, state.generator)
@@ -117,20 +123,20 @@ def gate_solver(
     rule = ScoreGate(epsilon=settings.epsilon, z=settings.gate_z, max_ungraded=settings.max_ungraded)
     decision = rule.decide(scores)
     before, after = scores.means()
-    evidence = {
-        "generator": state.generator.key,
-        "incumbent_J": _round(before.value),
-        "candidate_J": _round(after.value),
-        "n": before.n,
-        "ungraded": before.ungraded,
-        "scores": {id: [_score(scores.incumbent[id]), _score(scores.candidate[id])] for id in scores.incumbent},
-    }
+    gate = GateEvidence(
+        generator=state.generator.key,
+        incumbent_J=_round(before.value),
+        candidate_J=_round(after.value),
+        n=before.n,
+        ungraded=before.ungraded,
+        scores={id: [_score(scores.incumbent[id]), _score(scores.candidate[id])] for id in scores.incumbent},
+    )
     if isinstance(decision, Accepted):
         state.solvers.append(candidate.skill)
         state.proxy = after.value
     elif before.value is not None and after.value is not None and not decision.reason.startswith("undecided"):
         state.rejected_edits.append(_rejected_line(candidate, before.value, after.value))
-    _log_decision(log, "solver_decision", state, parent, candidate, decision, evidence)
+    log.emit(SolverDecision(**_decided(state, parent, candidate, decision), gate=gate))
     return decision
 
 
@@ -140,8 +146,7 @@ def audit(
     """Both audits on the probe partition: the only source of what the generator rewriter reads."""
     reports = tuple(one.findings(bench, state.solver, state.generator, parts.probe, state.round) for one in audits)
     for report in reports:
-        log.emit(
-            "audit",
+        event = AuditReported(
             step=state.step,
             round=state.round,
             audit=report.audit,
@@ -149,8 +154,9 @@ def audit(
             audited=report.audited,
             ungraded=report.ungraded,
             findings=[_finding(finding) for finding in report.findings],
-            **report.evidence,
+            evidence=report.evidence,
         )
+        log.emit(event)
     return reports
 
 
@@ -176,7 +182,7 @@ def verify_generator(
 ) -> Decision:
     """Verify g′ on V_g, paired with the incumbent, by the method's own rule."""
     parent = state.generator
-    evidence: dict[str, Any] = {"findings": sum(len(report.findings) for report in reports)}
+    evidence: dict[str, Any] = {}
     if isinstance(candidate, Discarded):
         decision: Decision = Rejected(reason=f"discarded: {candidate.reason}")
     else:
@@ -184,12 +190,17 @@ def verify_generator(
             bench, audits, state.solver, parent, candidate.skill, parts.generator_gate, state.round
         )
         decision = verified.decision
-        evidence |= verified.evidence
-        evidence["rubrics"] = _rubrics(bench, parts.probe[:2], parent, candidate.skill)
+        evidence = {**verified.evidence, "rubrics": _rubrics(bench, parts.probe[:2], parent, candidate.skill)}
         if isinstance(decision, Accepted):
             state.generators.append(candidate.skill)
-    evidence["trigger"] = "stall" if state.stall >= bench.settings.patience else "schedule"
-    _log_decision(log, "generator_decision", state, parent, candidate, decision, {"round": state.round, **evidence})
+    event = GeneratorDecision(
+        **_decided(state, parent, candidate, decision),
+        round=state.round,
+        findings=sum(len(report.findings) for report in reports),
+        trigger="stall" if state.stall >= bench.settings.patience else "schedule",
+        evidence=evidence,
+    )
+    log.emit(event)
     return decision
 
 
@@ -204,26 +215,18 @@ def _rubrics(bench: Workbench, items: Sequence[Item], old: Skill, new: Skill) ->
     return [{"question_id": id, "before": before, "after": after} for id, before, after in shown]
 
 
-def _log_decision(
-    log: EventLog,
-    kind: str,
-    state: State,
-    parent: Skill,
-    candidate: Candidate | Discarded,
-    decision: Decision,
-    evidence: Mapping[str, Any],
-) -> None:
+def _decided(state: State, parent: Skill, candidate: Candidate | Discarded, decision: Decision) -> dict[str, Any]:
+    """What the events of both decisions say."""
     kept = isinstance(candidate, Candidate)
-    log.emit(
-        kind,
-        step=state.step,
-        accepted=isinstance(decision, Accepted),
-        reason=decision.reason,
-        parent=parent.key,
-        candidate=candidate.skill.key if kept else None,
-        text=candidate.skill.text if kept else candidate.text,
-        summary=candidate.summary if kept else "",
-        edits=[
+    return {
+        "step": state.step,
+        "accepted": isinstance(decision, Accepted),
+        "reason": decision.reason,
+        "parent": parent.key,
+        "candidate": candidate.skill.key if kept else None,
+        "text": candidate.skill.text if kept else candidate.text,
+        "summary": candidate.summary if kept else "",
+        "edits": [
             {
                 "op": r.edit.op,
                 "target": r.edit.target,
@@ -233,10 +236,9 @@ def _log_decision(
             }
             for r in candidate.reports
         ],
-        deltas={name: _round(delta) for name, delta in decision.deltas.items()},
-        standard_errors={name: _round(error) for name, error in decision.standard_errors.items()},
-        **evidence,
-    )
+        "deltas": {name: _round(delta) for name, delta in decision.deltas.items()},
+        "standard_errors": {name: _round(error) for name, error in decision.standard_errors.items()},
+    }
 
 
 def _rejected_line(candidate: Candidate, before: float, after: float) -> str:
@@ -244,10 +246,6 @@ def _rejected_line(candidate: Candidate, before: float, after: float) -> str:
         f"{r.edit.op} «{(r.edit.content or r.edit.target)[:160]}»" for r in candidate.reports if r.status != "skipped"
     )
     return f"- {edits} (score {before:.3f} → {after:.3f})"
-
-
-def _J(value: Mean) -> dict[str, Any]:
-    return {"J": _round(value.value), "n": value.n, "ungraded": value.ungraded}
 
 
 def _scores(graded: Mapping[str, Graded]) -> dict[str, float | Ungraded]:

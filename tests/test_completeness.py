@@ -11,9 +11,10 @@ from decoevo_dspy.benchmarks.simulated import SimulatedGrader
 from decoevo_dspy.cli.app import main
 from decoevo_dspy.commands.config import Config, make_config
 from decoevo_dspy.commands.evaluate import score_target
-from decoevo_dspy.commands.experiment import is_complete, read_result, run_experiment, run_one
+from decoevo_dspy.commands.experiment import is_complete, run_experiment, run_one
 from decoevo_dspy.errors import ConfigurationError, EndpointError
 from decoevo_dspy.run.events import read_events
+from decoevo_dspy.run.folder import Run
 from decoevo_dspy.simulation.backbone import SimulatedBackbone
 
 SIZES = {"train": 6, "probe": 3, "solver_gate": 4, "generator_gate": 4, "diagnostic": 1, "test": 6}
@@ -59,7 +60,7 @@ def test_mostly_lost_score_is_no_score(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(EndpointError, match="5 of 6 questions of the test partition") as caught:
         run_one(small(), tmp_path / "run")
     assert caught.value.exit_code == 4
-    result = read_result(tmp_path / "run")
+    result = Run(tmp_path / "run").result()
     assert result is not None
     assert not is_complete(result)
     assert "official" not in kinds(tmp_path / "run")
@@ -195,7 +196,7 @@ def test_failed_grader_calls_are_sent_again(tmp_path: Path, endpoint: Any):
     endpoint.script(answer)
     with pytest.raises(EndpointError, match="5 of 6 questions of the test partition"):
         run_one(config, tmp_path / "run")
-    assert not is_complete(read_result(tmp_path / "run"))
+    assert not is_complete(Run(tmp_path / "run").result())
     down[0] = False
     endpoint.sent.clear()
     result = run_one(config, tmp_path / "run", resume=True)
@@ -208,7 +209,7 @@ def test_finished_run_is_not_opened_again(tmp_path: Path):
     result = run_one(small(), out)
     again = run_one(small(), out, resume=True)
     assert again["official"] == result["official"]
-    assert read_result(out) == again
+    assert Run(out).result() == again
     assert (kinds(out).count("test_opened"), kinds(out).count("official")) == (1, 1)
 
 

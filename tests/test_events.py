@@ -10,11 +10,27 @@ from decoevo_dspy.errors import DataError, ReplayDiverged
 from decoevo_dspy.run.events import EventLog, canonical_trace, read_events
 
 
+class Free:
+    """An event with any kind and fields."""
+
+    def __init__(self, kind: str, note: bool = False, /, **fields: Any) -> None:
+        self.note, self.fields = note, {"kind": kind, **({"note": True} if note else {}), **fields}
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.fields
+
+
+def emit(log: EventLog, kind: str, note: bool = False, /, **fields: Any) -> dict[str, Any]:
+    """Record an event with any kind and fields."""
+    return log.emit(Free(kind, note, **fields))  # pyright: ignore[reportArgumentType]
+
+
 def written(path: Path, *events: tuple[str, dict[str, Any]]) -> None:
     """A log with these events, closed."""
     log = EventLog(path)
     for kind, fields in events:
-        log.emit(kind, **fields)
+        emit(log, kind, **fields)
     log.close()
 
 
@@ -25,9 +41,9 @@ def test_events_are_numbered_and_on_disk_before_emit_returns(tmp_path: Path):
     """One JSON record a line, UTF-8, with the call-store position it cites."""
     position = 0
     log = EventLog(tmp_path / "e.jsonl", position=lambda: position)
-    log.emit("a", text="中文\n😀\u2028")
+    emit(log, "a", text="中文\n😀\u2028")
     position = 7
-    log.note("progress", done=0.5)
+    emit(log, "progress", True, done=0.5)
     raw = (tmp_path / "e.jsonl").read_bytes()
     log.close()
     assert raw.count(b"\n") == 2
@@ -40,7 +56,7 @@ def test_events_are_numbered_and_on_disk_before_emit_returns(tmp_path: Path):
 def test_a_log_may_live_in_memory():
     """Without a path nothing is written."""
     log = EventLog(None)
-    assert log.emit("a", x=1)["x"] == 1
+    assert emit(log, "a", x=1)["x"] == 1
     assert [event["kind"] for event in log.events] == ["a"]
     log.close()
 
@@ -51,8 +67,8 @@ def test_any_text_is_recorded_and_replayed(text: str, tmp_path: Path):
     path = tmp_path / "e.jsonl"
     written(path, ("finding", {"reason": text, text: [text]}))
     log = EventLog(path)
-    log.emit("finding", reason=text, **{text: [text]})
-    log.note("said", text=text)
+    emit(log, "finding", reason=text, **{text: [text]})
+    emit(log, "said", True, text=text)
     log.close()
     assert not log.replaying
     assert len(read_events(path)) == 2
@@ -63,7 +79,7 @@ def test_nan_is_never_recorded(bad: float, tmp_path: Path):
     """A NaN score is an error where it arises, and leaves the log as it was."""
     log = EventLog(tmp_path / "e.jsonl")
     with pytest.raises(ValueError, match="JSON"):
-        log.emit("a", J=bad)
+        emit(log, "a", J=bad)
     log.close()
     assert (tmp_path / "e.jsonl").read_bytes() == b""
 
@@ -77,10 +93,10 @@ def test_the_same_decisions_replay_and_the_log_goes_on(tmp_path: Path):
     log = EventLog(path, callbacks=[seen.append])
     assert log.replaying
     for kind, fields in STEPS:
-        log.emit(kind, **fields)
+        emit(log, kind, **fields)
     assert not log.replaying
     assert path.read_bytes() == before
-    log.emit("next", x=1)
+    emit(log, "next", x=1)
     log.close()
     assert [event["kind"] for event in read_events(path)] == [*[kind for kind, _ in STEPS], "next"]
     assert [event.get("replayed", False) for event in seen] == [True, True, True, False]
@@ -91,7 +107,7 @@ def test_a_score_of_zero_replays_as_zero(tmp_path: Path):
     path = tmp_path / "e.jsonl"
     written(path, ("a", {"J": 0.0, "none": None}))
     log = EventLog(path)
-    assert log.emit("a", J=0.0, none=None)["J"] == 0.0
+    assert emit(log, "a", J=0.0, none=None)["J"] == 0.0
     log.close()
 
 
@@ -110,9 +126,9 @@ def test_another_decision_on_resume_stops_the_run(kind: str, fields: dict[str, A
     written(path, *STEPS)
     before = path.read_bytes()
     log = EventLog(path)
-    log.emit(*STEPS[0][:1], **STEPS[0][1])
+    emit(log, STEPS[0][0], **STEPS[0][1])
     with pytest.raises(ReplayDiverged, match=rf"event 2 \(batch_graded\) differs from the log in .*{named}"):
-        log.emit(kind, **fields)
+        emit(log, kind, **fields)
     log.close()
     assert path.read_bytes() == before
     assert ReplayDiverged.exit_code == 2
@@ -122,14 +138,14 @@ def test_notes_are_never_compared_nor_replayed(tmp_path: Path):
     """Clock, progress and stops may differ between two runs that decide alike."""
     path = tmp_path / "e.jsonl"
     log = EventLog(path)
-    log.note("process_started", threads=8)
-    log.emit("a", x=1)
-    log.note("run_stopped", reason="interrupted")
+    emit(log, "process_started", True, threads=8)
+    emit(log, "a", x=1)
+    emit(log, "run_stopped", True, reason="interrupted")
     log.close()
     again = EventLog(path)
-    again.note("process_started", threads=1)
-    again.emit("a", x=1)
-    again.emit("b", x=2)
+    emit(again, "process_started", True, threads=1)
+    emit(again, "a", x=1)
+    emit(again, "b", x=2)
     again.close()
     assert [event["kind"] for event in canonical_trace(read_events(path))] == ["a", "b"]
 
@@ -139,9 +155,9 @@ def test_the_last_call_is_that_of_the_last_decision(tmp_path: Path):
     path = tmp_path / "e.jsonl"
     position = 3
     log = EventLog(path, position=lambda: position)
-    log.emit("a")
+    emit(log, "a")
     position = 9
-    log.note("run_stopped")
+    emit(log, "run_stopped", True)
     log.close()
     again = EventLog(path)
     again.close()
@@ -170,7 +186,7 @@ def test_a_repaired_log_goes_on(tmp_path: Path):
     path.write_bytes(whole[:-5])
     log = EventLog(path)
     for kind, fields in STEPS:
-        log.emit(kind, **fields)
+        emit(log, kind, **fields)
     log.close()
     assert canonical_trace(read_events(path)) == canonical_trace(json.loads(line) for line in whole.splitlines())
 
@@ -207,6 +223,6 @@ def test_a_callback_that_raises_finds_the_event_already_written(tmp_path: Path):
 
     log = EventLog(tmp_path / "e.jsonl", callbacks=[interrupt])
     with pytest.raises(KeyboardInterrupt):
-        log.emit("a")
+        emit(log, "a")
     log.close()
     assert [event["kind"] for event in read_events(tmp_path / "e.jsonl")] == ["a"]

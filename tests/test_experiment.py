@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.commands import experiment
 from decoevo_dspy.commands.config import Config, make_config
-from decoevo_dspy.commands.experiment import is_complete, read_result, run_experiment, run_one
+from decoevo_dspy.commands.experiment import is_complete, run_experiment, run_one
 from decoevo_dspy.errors import ConfigurationError, EndpointError
 from decoevo_dspy.reporting.summary import summarise
 from decoevo_dspy.rules import statistics
 from decoevo_dspy.run.events import canonical_trace, read_events
+from decoevo_dspy.run.folder import Run
 from decoevo_dspy.simulation.backbone import SimulatedBackbone
 
 SIZES = {"train": 8, "probe": 3, "solver_gate": 5, "generator_gate": 5, "diagnostic": 2, "test": 6}
@@ -52,7 +53,7 @@ def test_one_run_writes_its_folder(tmp_path: Path):
     """Every file of the contract, the official score on the test partition, and a log that says it was opened once."""
     out = tmp_path / "run"
     result = run_one(small(), out)
-    assert result == read_result(out)
+    assert result == Run(out).result()
     assert result["official"]["n_total"] == SIZES["test"]
     assert 0 <= result["official"]["score"] <= 100
     assert {"run.json", "events.jsonl", "calls.sqlite", "solver.json", "generator.json"} <= {
@@ -79,12 +80,12 @@ def test_interrupted_run_resumes_to_the_same_end(tmp_path: Path, asked: list[int
 
     with pytest.raises(KeyboardInterrupt):
         run_one(small(), tmp_path / "cut", callbacks=[stop])
-    assert not is_complete(read_result(tmp_path / "cut"))
-    assert read_result(tmp_path / "cut")["stopped_by"] == "interrupt"  # pyright: ignore[reportOptionalSubscript]
+    assert not is_complete(Run(tmp_path / "cut").result())
+    assert Run(tmp_path / "cut").result()["stopped_by"] == "interrupt"  # pyright: ignore[reportOptionalSubscript]
     run_one(small(), tmp_path / "cut", resume=True)
     traces = [canonical_trace(read_events(tmp_path / name / "events.jsonl")) for name in ("whole", "cut")]
     assert traces[0] == traces[1]
-    results = [read_result(tmp_path / name) for name in ("whole", "cut")]
+    results = [Run(tmp_path / name).result() for name in ("whole", "cut")]
     for result in results:
         assert result is not None
         result.pop("wall_s")
@@ -167,7 +168,7 @@ def test_summary_of_an_experiment(finished: tuple[Path, dict[str, Any]]):
     for method, figures in summary["methods"].items():
         scores = []
         for seed in (0, 1):
-            result = read_result(out / "runs" / f"simulated-{method}-seed{seed}")
+            result = Run(out / "runs" / f"simulated-{method}-seed{seed}").result()
             assert result is not None
             scores.append(result["official"]["score"])
         assert figures["per_seed"] == pytest.approx(scores, abs=1e-4)
@@ -185,7 +186,7 @@ def test_methods_of_a_seed_share_splits_and_calls(finished: tuple[Path, dict[str
     assert all(one == parts[0][0] for one in parts[0])
     assert all(one == parts[1][0] for one in parts[1])
     assert parts[0][0] != parts[1][0]
-    result = read_result(out / "runs" / "simulated-decoevo-seed0")
+    result = Run(out / "runs" / "simulated-decoevo-seed0").result()
     assert result is not None
     assert sum(role["cached_calls"] for role in result["usage"].values()) > 20
 
@@ -193,7 +194,7 @@ def test_methods_of_a_seed_share_splits_and_calls(finished: tuple[Path, dict[str
 def test_budget_matched_follows_its_paired_run(finished: tuple[Path, dict[str, Any]]):
     """It stops at the paired decoevo run's calls or tokens, counts as complete, and is scored."""
     out, _ = finished
-    paired, matched = (read_result(out / "runs" / f"simulated-{m}-seed0") for m in ("decoevo", "budget-matched"))
+    paired, matched = (Run(out / "runs" / f"simulated-{m}-seed0").result() for m in ("decoevo", "budget-matched"))
     assert paired is not None
     assert matched is not None
     assert matched["stopped_by"] == "budget"

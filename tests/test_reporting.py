@@ -69,9 +69,11 @@ def solver_decision(step: int, accepted: bool, **fields: Any) -> dict[str, Any]:
 
 def events_of(method: str, seed: int) -> list[dict[str, Any]]:
     """The log of one run: a batch, three solver candidates, an audit and a generator candidate where there is one."""
+    skills = {"solver": Skill(S0).key, "generator": Skill(G0).key}
     batch = {
         "kind": "batch_graded",
         "step": 1,
+        **skills,
         "questions": ["t1", "t2"],
         "J": 0.4,
         "n": 2,
@@ -93,9 +95,10 @@ def events_of(method: str, seed: int) -> list[dict[str, Any]]:
             "specification": "π",
             "partitions": {"train": ["t1", "t2"], "probe": ["p1"], "solver_gate": ["v1", "v2", "v3", "v4"]},
             "prompt_hashes": {"Solver": "ab" * 32},
+            "models": {"solver": "simulated 0123"},
         },
         {"kind": "process_started", "note": True, "models": {"solver": "simulated"}, "threads": 2},
-        {"kind": "incumbent_scored", "step": 0, "J": 0.4, "n": 3, "ungraded": 1},
+        {"kind": "incumbent_scored", "step": 0, **skills, "J": 0.4, "n": 3, "ungraded": 1},
     ]
     if method != "zero-shot":
         discarded = solver_decision(
@@ -108,6 +111,7 @@ def events_of(method: str, seed: int) -> list[dict[str, Any]]:
         findings = [{"question_id": "p1", "principle": "Ask for a dose. <i>", "reason": "the rubric omits it"}]
         events.append(
             {"kind": "audit", "step": 3, "round": 1, "audit": "structural", "audited": 4, "ungraded": 1}
+            | {"generator": Skill(G0).key}
             | {"findings": findings * 10, "adequacy": 0.4}
         )
     if method in ("decoevo", "sc-coevo", "no-blind"):
@@ -138,9 +142,9 @@ def events_of(method: str, seed: int) -> list[dict[str, Any]]:
         official = None if (method, version) == ("skillopt", 1) else 30.0 + 5 * version + seed
         events.append(
             {"kind": "diagnostic", "note": True, "version": version, "step": step, "n_graded": 2, "n_total": 3}
-            | {"proxy": 0.4 + rise * version, "official": official}
+            | {"proxy": 0.4 + rise * version, "official": official, **skills}
         )
-    events.append({"kind": "run_finished", "steps": 3})
+    events.append({"kind": "run_finished", "steps": 3, **skills})
     return [{"seq": i, "at": 0.0, "calls_upto": i, **event} for i, event in enumerate(events, start=1)]
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from decoevo_dspy.calls.store import Call, CallStore
 from decoevo_dspy.errors import ConfigurationError, RunLocked
-from decoevo_dspy.run.folder import RunFolder, write_atomic, write_json
+from decoevo_dspy.run.folder import Run, write_atomic, write_json
+from decoevo_dspy.values.skill import Skill
 
 
 def call(key: str = "k", **changes: Any) -> Call:
@@ -179,32 +180,42 @@ class TestFolder:
 
     def test_it_is_held_by_one_holder(self, tmp_path: Path):
         """A second holder is refused at once; after the first is done it may come."""
-        with RunFolder(tmp_path / "run"), pytest.raises(RunLocked, match="another process"):
-            RunFolder(tmp_path / "run")
-        with RunFolder(tmp_path / "run"):
+        run = Run(tmp_path / "run")
+        with run.held(), pytest.raises(RunLocked, match="another process"), run.held():
+            pass
+        with run.held():
             pass
 
     def test_it_is_not_overwritten_without_resume(self, tmp_path: Path):
         """A folder with a run in it needs ``resume``; an empty log is no run."""
-        with RunFolder(tmp_path / "run") as folder:
-            folder.events.write_text("", encoding="utf-8")
-        with RunFolder(tmp_path / "run") as folder:
-            folder.events.write_text('{"kind": "x"}\n', encoding="utf-8")
-        with pytest.raises(ConfigurationError, match="already holds a run; give --resume"):
-            RunFolder(tmp_path / "run")
-        with RunFolder(tmp_path / "run", resume=True):
-            pass
+        run, log = Run(tmp_path / "run"), tmp_path / "run" / "events.jsonl"
+        with run.held():
+            log.write_text("", encoding="utf-8")
+            run.start(resume=False)
+            log.write_text('{"kind": "x"}\n', encoding="utf-8")
+            with pytest.raises(ConfigurationError, match="already holds a run; give --resume"):
+                run.start(resume=False)
+            run.start(resume=True)
 
     def test_a_place_that_cannot_be_a_folder_is_one_clear_line(self, tmp_path: Path):
         """A file in the way is a configuration error."""
         (tmp_path / "run").write_text("x", encoding="utf-8")
-        with pytest.raises(ConfigurationError, match="cannot write a run here"):
-            RunFolder(tmp_path / "run")
+        with pytest.raises(ConfigurationError, match="cannot write a run here"), Run(tmp_path / "run").held():
+            pass
+
+    def test_what_a_killed_process_was_writing_is_cleared_away(self, tmp_path: Path):
+        """Half-written files beside the others and among the skills."""
+        left = [tmp_path / ".result.json.abc.tmp", tmp_path / "skills" / ".solver-0001.md.abc.tmp"]
+        for file in left:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("{", encoding="utf-8")
+        with Run(tmp_path).held():
+            assert not any(file.exists() for file in left)
 
     def test_skill_files_are_numbered(self, tmp_path: Path):
         """Names come from kind and version alone."""
-        with RunFolder(tmp_path / "run") as folder:
-            assert folder.skill_file("solver", 3).relative_to(folder.path).as_posix() == "skills/solver-0003.md"
+        Run(tmp_path).write_skill("solver", 3, Skill("# S"))
+        assert (tmp_path / "skills" / "solver-0003.md").read_text("utf-8") == "# S\n"
 
     def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Old text or new, never a part, and no temporary file is left behind."""

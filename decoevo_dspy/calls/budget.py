@@ -9,6 +9,7 @@ from typing import Any
 
 from decoevo_dspy.calls.store import Call
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError
+from decoevo_dspy.values import files
 
 UNBUDGETED = ("grader", "matcher", "preflight")
 """Roles outside the caps on calls and tokens: they measure a run, they are no part of it."""
@@ -44,7 +45,7 @@ class Budget:
             ConfigurationError: when there is no readable result.
         """
         file = Path(path)
-        file = file / "result.json" if file.is_dir() else file
+        file = file / files.RESULT if file.is_dir() else file
         try:
             usage = json.loads(file.read_text("utf-8"))["usage"]
             calls = sum(int(role["calls"]) for role in usage.values())

@@ -136,11 +136,12 @@ def optimize(
     with _work(again=" with --resume"):
         from decoevo_dspy.cli.progress import Progress
         from decoevo_dspy.commands.experiment import MATCHED, is_complete, run_one
+        from decoevo_dspy.run.folder import Run
 
         loaded = _load(config, method=method, seed=seed, num_threads=threads)
         table = loaded.optimizer
         folder = out or Path("runs") / f"{loaded.data.benchmark}-{table.method}-seed{table.seed}"
-        with Progress(folder / "calls.sqlite", steps=_steps(loaded)) as progress:
+        with Progress(Run(folder).calls, steps=_steps(loaded)) as progress:
             result = run_one(loaded, folder, resume=resume, callbacks=[lambda event: progress(folder.name, event)])
     if as_json:
         print_json(result)
@@ -264,11 +265,12 @@ def report(
     """Write report.html, tables.csv and figures/*.png."""
     with _work():
         from decoevo_dspy.reporting.report import write_report
+        from decoevo_dspy.run.folder import report_file
 
         missing = [folder for folder in folders if not folder.exists()]
         if missing:
             raise ConfigurationError(f"{missing[0]}: no such folder")
-        page = write_report(list(folders), (out or folders[0]) / "report.html")
+        page = write_report(list(folders), report_file(out or folders[0]))
     if as_json:
         print_json({"report": str(page)})
     else:
@@ -360,25 +362,28 @@ def _experiment(
 ) -> dict[str, Any]:
     from decoevo_dspy.cli.progress import Progress
     from decoevo_dspy.commands.experiment import run_experiment
+    from decoevo_dspy.run.folder import ExperimentFolder
 
     runs = len(configs) * len(methods) * len(seeds)
-    with Progress(out / "calls.sqlite", steps=max(map(_steps, configs), default=1), runs=runs) as progress:
+    with Progress(ExperimentFolder(out).calls, steps=max(map(_steps, configs), default=1), runs=runs) as progress:
         return run_experiment(configs, methods, list(seeds), out, jobs=jobs, report=progress)
 
 
 def _write_report(out: Path) -> list[Path]:
     from decoevo_dspy.reporting.figures import write_figures
     from decoevo_dspy.reporting.report import write_report
+    from decoevo_dspy.run.folder import report_file
 
-    return [write_report([out], out / "report.html"), *write_figures(out)]
+    return [write_report([out], report_file(out)), *write_figures(out)]
 
 
 def _cap(folder: Path) -> str:
     """Which cap stopped the run, as its log says."""
-    from decoevo_dspy.run.events import read_events
+    from decoevo_dspy.run.folder import Run
+    from decoevo_dspy.run.standing import fold
 
-    stops = [event for event in read_events(folder / "events.jsonl") if event["kind"] == "run_stopped"]
-    return str(stops[-1]["reason"]) if stops else "a budget is used up"
+    stopped = fold(Run(folder).events()).stopped
+    return stopped.reason if stopped else "a budget is used up"
 
 
 __all__: list[str] = ["app", "main"]

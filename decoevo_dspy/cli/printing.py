@@ -34,12 +34,13 @@ def print_summary(
         print_json(summary)
     else:
         from decoevo_dspy.reporting.tables import summary_table
+        from decoevo_dspy.run.folder import ExperimentFolder
 
         console = console_for_results()
         console.print(summary_table(summary))
         for failed in summary["failed"]:
             console.print(f"failed: {failed['run']}: {failed['error']}", markup=False)
-        for file in [out / "summary.json", *written]:
+        for file in [ExperimentFolder(out).summary_file, *written]:
             console.print(str(file), markup=False, soft_wrap=True)
     methods, seeds = asked
     failed = [run for run in summary["failed"] if run["method"] in methods and run["seed"] in seeds]

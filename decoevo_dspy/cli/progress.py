@@ -3,8 +3,9 @@
 import sqlite3
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,12 +15,26 @@ from rich.live import Live
 from rich.text import Text
 
 from decoevo_dspy.calls.budget import UNBUDGETED
-from decoevo_dspy.run.events import Event
+from decoevo_dspy.run.schema import (
+    AnyEvent,
+    AuditReported,
+    BatchGraded,
+    Event,
+    GeneratorDecision,
+    IncumbentScored,
+    Official,
+    PartitionOpened,
+    RunFailed,
+    RunSkipped,
+    SolverDecision,
+    typed,
+)
+from decoevo_dspy.run.standing import START, Artefact, Standing, after
 
 POLL_S = 1.0
 """Seconds between two looks into the call store."""
 
-_ENDS = ("official", "run_failed", "run_skipped")
+_ENDS = (Official, RunFailed, RunSkipped)
 
 
 class StoreMeter:
@@ -62,53 +77,56 @@ class RunView:
     """Where one run stands."""
 
     name: str
+    standing: Standing = START
     step: int = 0
-    J: float | None = None
-    accepted: dict[str, int] = field(default_factory=lambda: {"solver": 0, "generator": 0})
-    rejected: dict[str, int] = field(default_factory=lambda: {"solver": 0, "generator": 0})
     phase: str = "starting"
     ended: bool = False
 
-    def take(self, event: Event) -> str | None:
+    @property
+    def J(self) -> float | None:
+        """The incumbent on the solver gate, in [0, 1]."""
+        return self.standing.J
+
+    @property
+    def accepted(self) -> Mapping[Artefact, int]:
+        """Accepted candidates by artefact."""
+        return self.standing.accepted
+
+    @property
+    def rejected(self) -> Mapping[Artefact, int]:
+        """The other decisions by artefact."""
+        return {artefact: count - self.accepted[artefact] for artefact, count in self.standing.decided.items()}
+
+    def take(self, event: AnyEvent) -> str | None:
         """Take an event in; returns a line when it is worth one."""
-        kind = event["kind"]
-        if kind == "incumbent_scored":
-            self.J, self.phase = event.get("J"), "rolling out"
-            return f"J = {_points(self.J)} on the solver gate" if not event.get("step") else None
-        if kind == "batch_graded":
-            self.step, self.phase = int(event["step"]), "gating"
-            return None
-        if kind in ("solver_decision", "generator_decision"):
-            return self._decided(kind.partition("_")[0], event)
-        if kind == "audit":
+        self.standing = after(self.standing, event)
+        if isinstance(event, IncumbentScored):
+            self.phase = "rolling out"
+            return f"J = {_points(self.J)} on the solver gate" if not event.step else None
+        if isinstance(event, BatchGraded):
+            self.step, self.phase = event.step, "gating"
+        elif isinstance(event, SolverDecision | GeneratorDecision):
+            self.step, self.phase = event.step, "rolling out"
+            artefact = "solver" if isinstance(event, SolverDecision) else "generator"
+            return f"{artefact} {'accepted' if event.accepted else 'rejected'}: {event.reason}"
+        elif isinstance(event, AuditReported):
             self.phase = "distilling and verifying"
-            return None
-        if kind == "test_opened":
+        elif isinstance(event, PartitionOpened):
             self.phase = "official evaluation"
-            return None
-        if kind in _ENDS:
+        elif isinstance(event, _ENDS):
             self.ended = True
             return _end(event)
         return None
 
-    def _decided(self, skill: str, event: Event) -> str:
-        taken = bool(event["accepted"])
-        (self.accepted if taken else self.rejected)[skill] += 1
-        self.step, self.phase = int(event["step"]), "rolling out"
-        if skill == "solver" and taken:
-            self.J = event.get("candidate_J", self.J)
-        verdict = "accepted" if taken else "rejected"
-        return f"{skill} {verdict}: {event.get('reason')}"
 
-
-def _end(event: Event) -> str:
-    if event["kind"] == "run_failed":
-        return f"failed: {event.get('error')}"
-    if event["kind"] == "run_skipped":
+def _end(event: Official | RunFailed | RunSkipped) -> str:
+    if isinstance(event, RunFailed):
+        return f"failed: {event.error}"
+    if isinstance(event, RunSkipped):
         return "complete already"
-    score = event.get("score")
+    score = event.score.get("score")
     return (
-        f"official score {score:.2f} ({event.get('n_graded')} of {event.get('n_total')} graded)"
+        f"official score {score:.2f} ({event.score.get('n_graded')} of {event.score.get('n_total')} graded)"
         if isinstance(score, float | int)
         else "no official score"
     )
@@ -143,19 +161,22 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, name: str, event: Event) -> None:
+    def __call__(self, name: str, record: Event) -> None:
         """Take one event of one run in."""
+        event, replayed = typed(record), bool(record.get("replayed"))
+        if event is None:
+            return
         with self._lock:
             view = self.views.setdefault(name, RunView(name))
             before = self._share(view)
             line = view.take(event)
-            if event.get("replayed") or event["kind"] == "run_skipped":
+            if replayed or isinstance(event, RunSkipped):
                 self._skipped += self._share(view) - before
-                line = None if event.get("replayed") else line
-        if line is not None and (self.runs == 1 or event["kind"] in _ENDS):
+                line = None if replayed else line
+        if line is not None and (self.runs == 1 or isinstance(event, _ENDS)):
             self._say(view, line, event)
 
-    def _say(self, view: RunView, line: str, event: Event) -> None:
+    def _say(self, view: RunView, line: str, event: AnyEvent) -> None:
         self.meter.read(now=self.runs == 1)
         if self.runs == 1:
             place = f"step {view.step}/{self.steps}" if view.step else "start"
@@ -200,12 +221,13 @@ class Progress:
         )
 
 
-def _style(event: Event) -> str:
-    if event["kind"] == "run_failed":
+def _style(event: AnyEvent) -> str:
+    if isinstance(event, RunFailed):
         return "red"
-    if event["kind"] == "official" or event.get("accepted"):
+    decided = isinstance(event, SolverDecision | GeneratorDecision)
+    if isinstance(event, Official) or (decided and event.accepted):
         return "green"
-    return "yellow" if event.get("accepted") is False else ""
+    return "yellow" if decided else ""
 
 
 def _points(value: Any) -> str:

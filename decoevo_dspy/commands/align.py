@@ -10,12 +10,13 @@ from decoevo_dspy.benchmarks.base import Dataset
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.commands.build import build_role_lms, load_data
 from decoevo_dspy.commands.config import Config
-from decoevo_dspy.commands.evaluate import calls_of, recorded_benchmark, run_file, run_partition, times_opened
+from decoevo_dspy.commands.evaluate import recorded_benchmark, run_partition, times_opened
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.evaluation.alignment import Aligner, LabelledPair, read_labels
-from decoevo_dspy.run.events import Event, EventLog, read_events
-from decoevo_dspy.run.folder import RunFolder
+from decoevo_dspy.run.folder import Run
+from decoevo_dspy.run.schema import Alignment, PartitionOpened
 from decoevo_dspy.run.session import prompt_hashes
+from decoevo_dspy.run.standing import fold
 from decoevo_dspy.values.skill import Skill
 from decoevo_dspy.values.task import Question
 
@@ -53,29 +54,29 @@ def align_run(
             aligner = _aligner(config, store, config.optimizer.seed, "align")
             calibration = aligner.calibrate(pairs)
         return {"run": None, **_matcher(aligner), "calibration": calibration, "usage": aligner.usage()}
-    return _align(folder, config, load_data(config), partition, pairs)
+    return _align(Run(folder), config, load_data(config), partition, pairs)
 
 
 def _align(
-    folder: Path, config: Config, dataset: Dataset, partition: str, labels: Sequence[LabelledPair] | None
+    run: Run, config: Config, dataset: Dataset, partition: str, labels: Sequence[LabelledPair] | None
 ) -> dict[str, Any]:
-    about = run_file(folder)
-    questions, transfer = run_partition(about, folder, config, dataset, partition)
+    about = run.begun()
+    questions, transfer = run_partition(about, run, config, dataset, partition)
     if not questions:
         raise ConfigurationError(f"data.sizes.{partition}: the partition is empty; there is nothing to align")
-    first, last = generator_skills(folder)
-    with RunFolder(folder, resume=True), closing(CallStore(calls_of(folder))) as store:
-        log = EventLog(folder / "events.jsonl", position=store.last_id)
+    first, last = generator_skills(run)
+    with run.held(), closing(run.open_store()) as store:
+        log = run.log(position=store.last_id)
         with closing(log):
-            store.forget_failures(folder.name, after=log.last_call)
-            aligner = _aligner(config, store, about["seed"], folder.name)
+            store.forget_failures(run.name, after=log.last_call)
+            aligner = _aligner(config, store, about["seed"], run.name)
             if partition == "test":
                 opened = {"benchmark": dataset.name, "questions": len(questions), "transfer": transfer}
-                log.note("test_opened", by="align", **opened)
+                log.emit(PartitionOpened(by="align", **opened))
             figures = _figures(aligner, last, questions, dataset, partition)
             initial = figures if first == last else _figures(aligner, first, questions, dataset, partition)
             found = {
-                "run": str(folder),
+                "run": str(run.path),
                 "benchmark": dataset.name,
                 "partition": partition,
                 "transfer": transfer,
@@ -87,22 +88,20 @@ def _align(
                 found["calibration"] = aligner.calibrate(labels)
             found["times_opened"] = times_opened(log.events, dataset.name, recorded_benchmark(about))
             found["usage"] = aligner.usage()
-            log.note("alignment", by="align", **{**found, "run": folder.name})
+            log.emit(Alignment(by="align", figures={**found, "run": run.name}))
     return found
 
 
-def generator_skills(folder: Path) -> tuple[Skill, Skill]:
-    """The generator skill a run started from and the last one it accepted, by its log and its version files.
+def generator_skills(run: Run) -> tuple[Skill, Skill]:
+    """The generator skill a run started from and the last one it accepted, by its log.
 
     Raises:
         ConfigurationError: when the run has not started.
     """
-    events = read_events(folder / "events.jsonl") if (folder / "events.jsonl").exists() else []
-    started: Event | None = next((event for event in events if event["kind"] == "run_started"), None)
-    versions = sorted((folder / "skills").glob("generator-*.md"))
-    if started is None or not versions:
-        raise ConfigurationError(f"{folder}: this run holds no generator skill yet; let it start first")
-    return Skill(started["generator_skill"]), Skill(versions[-1].read_text("utf-8"))
+    generators = fold(run.events()).generators
+    if not generators:
+        raise ConfigurationError(f"{run.path}: this run holds no generator skill yet; let it start first")
+    return generators[0], generators[-1]
 
 
 def _aligner(config: Config, store: CallStore, seed: int, run: str) -> Aligner:

@@ -1,6 +1,5 @@
 """``decoevo evaluate``: the official score of a run, a saved program, ready responses, or the initial program."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,11 +19,11 @@ from decoevo_dspy.commands.build import (
     load_data,
 )
 from decoevo_dspy.commands.config import Config
-from decoevo_dspy.commands.optimize import is_complete, max_ungraded, read_result
+from decoevo_dspy.commands.optimize import is_complete, max_ungraded
 from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.evaluation.official import evaluate, grade_responses
-from decoevo_dspy.run.events import EventLog
-from decoevo_dspy.run.folder import RunFolder, write_json
+from decoevo_dspy.run.folder import Run
+from decoevo_dspy.run.schema import Evaluated, PartitionOpened, of
 from decoevo_dspy.run.student import targets_of, with_solver_skill
 from decoevo_dspy.values.settings import Settings
 from decoevo_dspy.values.skill import SOLVER_SKILL, Skill
@@ -50,7 +49,7 @@ def score_target(target: Path | None, config: Config, *, benchmark: str | None =
     name = "zero-shot" if target is None else str(target)
     found: dict[str, Any] = {"target": name, "benchmark": config.data.benchmark, "partition": "test"}
     if target is not None and target.is_dir():
-        return {**found, **_score_run(target, config, dataset)}
+        return {**found, **_score_run(Run(target), config, dataset)}
     test: Sequence[Question] = build_partitions(config, dataset).test
     seed, transfer = config.optimizer.seed, None
     with closing(CallStore(None)) as store:
@@ -58,10 +57,11 @@ def score_target(target: Path | None, config: Config, *, benchmark: str | None =
             official = _score_responses(target, config, dataset, test, store)
         else:
             program = _initial(config) if target is None else _loaded(target)
-            about = run_file(target.parent) if target is not None and (target.parent / "run.json").exists() else {}
-            if target is not None and about.get("partitions", {}).get("test"):
+            run = None if target is None else Run.beside(target)
+            about = {} if run is None else run.begun()
+            if run is not None and about["partitions"].get("test"):
                 seed = about["seed"]  # beside its run: that run's questions, whatever the config would deal
-                test, transfer = run_partition(about, target.parent, config, dataset)
+                test, transfer = run_partition(about, run, config, dataset)
             official = _score(program, config, dataset, test, store, seed, "evaluate")
     return {**found, "transfer": transfer, "official": official}
 
@@ -94,35 +94,22 @@ def _score(
     return evaluation.to_dict()
 
 
-def _score_run(folder: Path, config: Config, dataset: Dataset) -> dict[str, Any]:
-    about = run_file(folder)
-    program, benchmark = _loaded(folder / "solver.json"), config.data.benchmark
-    test, transfer = run_partition(about, folder, config, dataset)
-    with RunFolder(folder, resume=True), closing(CallStore(calls_of(folder))) as store:
-        log = EventLog(folder / "events.jsonl", position=store.last_id)
+def _score_run(run: Run, config: Config, dataset: Dataset) -> dict[str, Any]:
+    about = run.begun()
+    program, benchmark = _loaded(run.solver_program), config.data.benchmark
+    test, transfer = run_partition(about, run, config, dataset)
+    with run.held(), closing(run.open_store()) as store:
+        log = run.log(position=store.last_id)
         with closing(log):
-            store.forget_failures(folder.name, after=log.last_call)
-            log.note("test_opened", by="evaluate", benchmark=benchmark, questions=len(test), transfer=transfer)
-            official = _score(program, config, dataset, test, store, about["seed"], folder.name)
-            log.note("evaluated", by="evaluate", benchmark=benchmark, transfer=transfer, **official)
+            store.forget_failures(run.name, after=log.last_call)
+            log.emit(PartitionOpened(by="evaluate", benchmark=benchmark, questions=len(test), transfer=transfer))
+            official = _score(program, config, dataset, test, store, about["seed"], run.name)
+            log.emit(Evaluated(by="evaluate", benchmark=benchmark, transfer=transfer, score=official))
             opened = times_opened(log.events, benchmark, recorded_benchmark(about))
-        result = read_result(folder)
+        result = run.readable_result()
         if result and not is_complete(result) and recorded_benchmark(about) == benchmark:
-            write_json(folder / "result.json", {**result, "official": official})
+            run.write_result({**result, "official": official})
     return {"transfer": transfer, "times_opened": opened, "official": official}
-
-
-def run_file(folder: Path) -> dict[str, Any]:
-    """A run's ``run.json``, with its ``partitions`` and ``seed`` checked.
-
-    Raises:
-        ConfigurationError: when there is no readable one.
-    """
-    try:
-        about = json.loads((folder / "run.json").read_text("utf-8"))
-        return {**about, "partitions": dict(about["partitions"]), "seed": int(about["seed"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigurationError(f"{folder}: no run here (run.json is missing or unreadable)") from None
 
 
 def recorded_benchmark(about: Mapping[str, Any]) -> str | None:
@@ -130,15 +117,8 @@ def recorded_benchmark(about: Mapping[str, Any]) -> str | None:
     return (about.get("config") or {}).get("data", {}).get("benchmark")
 
 
-def calls_of(folder: Path) -> Path:
-    """The call store that a run's calls are in: its own, else its experiment's; its own when there is none yet."""
-    own, runs = folder / "calls.sqlite", folder.resolve().parent
-    shared = runs.parent / "calls.sqlite"
-    return shared if runs.name == "runs" and shared.exists() and not own.exists() else own
-
-
 def run_partition(
-    about: Mapping[str, Any], folder: Path, config: Config, dataset: Dataset, partition: str = "test"
+    about: Mapping[str, Any], run: Run, config: Config, dataset: Dataset, partition: str = "test"
 ) -> tuple[list[Question], dict[str, str] | None]:
     """The questions of a run's recorded partition; for a run of another benchmark, those of the config's own
     partition, and both names as ``{"from", "to"}``. That split is drawn by the config's ``data.seed``, else by the
@@ -149,28 +129,29 @@ def run_partition(
     """
     recorded, benchmark = recorded_benchmark(about), config.data.benchmark
     if recorded in (None, benchmark):
-        return _recorded(about, folder, dataset, partition), None
-    own = config.data.seed if (folder / "calls.sqlite").exists() else None
+        return _recorded(about, run, dataset, partition), None
+    own = config.data.seed if run.has_own_store else None
     dealt = build_partitions(config, dataset, about["seed"] if own is None else own)
     return list(getattr(dealt, partition)), {"from": str(recorded), "to": benchmark}
 
 
 def times_opened(events: Sequence[Mapping[str, Any]], benchmark: str, recorded: str | None) -> int:
     """How often the test partition of a benchmark was opened for a run, by its log."""
-    return sum(e["kind"] == "test_opened" and e.get("benchmark", recorded or benchmark) == benchmark for e in events)
+    opened = of(events, PartitionOpened)
+    return sum((event.benchmark or recorded or benchmark) == benchmark for event in opened)
 
 
-def _recorded(about: Mapping[str, Any], folder: Path, dataset: Dataset, partition: str) -> list[Question]:
+def _recorded(about: Mapping[str, Any], run: Run, dataset: Dataset, partition: str) -> list[Question]:
     known = {question.id: question for question in dataset.questions}
     ids = about["partitions"].get(partition) or []
     if not ids:
         raise ConfigurationError(
-            f"{folder}: this run recorded no {partition} partition; give a run of decoevo optimize, or its solver.json"
+            f"{run.path}: this run recorded no {partition} partition; give a run of decoevo optimize, or its program"
         )
     for id in ids:
         if id not in known:
             raise DataError(
-                f"{folder}: its {partition} question {id!r} is not in the config's data; give the data it ran on"
+                f"{run.path}: its {partition} question {id!r} is not in the config's data; give the data it ran on"
             )
     return [known[id] for id in ids]
 

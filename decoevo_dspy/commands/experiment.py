@@ -4,7 +4,6 @@ The runs of an experiment share one call store; those of one seed go one after a
 they have in common is paid once. Continuing an experiment skips complete runs and resumes the others.
 """
 
-import json
 import multiprocessing
 import os
 import signal
@@ -19,11 +18,11 @@ from typing import Any
 from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.commands.build import build_budget, build_grader, build_partitions, build_role_lms, load_data
 from decoevo_dspy.commands.config import Config
-from decoevo_dspy.commands.optimize import MATCHED, MAY_CHANGE, differing_keys, is_complete, read_result, run_one
+from decoevo_dspy.commands.optimize import MATCHED, MAY_CHANGE, differing_keys, is_complete, run_one
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.reporting.summary import summarise
-from decoevo_dspy.run.events import Event
-from decoevo_dspy.run.folder import RunFolder, write_json
+from decoevo_dspy.run.folder import ExperimentFolder, Run
+from decoevo_dspy.run.schema import Event, RunFailed, RunSkipped
 from decoevo_dspy.teleprompters import METHODS
 
 RUN_CHANGES = {"optimizer": (*MAY_CHANGE["optimizer"], "method", "seed"), "data": ("seed",)}
@@ -50,47 +49,48 @@ class Group:
         """Name and folder of a run."""
         return f"{self.label}-{method}-seed{self.seed}"
 
-    def folder(self, method: str) -> Path:
-        """Where a run is kept."""
-        return self.out / "runs" / self.run_name(method)
+    def run(self, method: str) -> Run:
+        """The run of a method."""
+        return ExperimentFolder(self.out).run(self.run_name(method))
 
 
 def run_group(group: Group, report: Report) -> None:
     """Run every method of a group; a failure is written into the run's folder and does not stop the next method."""
     for method in group.methods:
-        name, folder = group.run_name(method), group.folder(method)
-        if is_complete(read_result(folder)):
-            report(name, {"kind": "run_skipped", "note": True})
+        run = group.run(method)
+        name = run.name
+        if is_complete(run.readable_result()):
+            report(name, RunSkipped().record())
             continue
-        failure: dict[str, Any] | None = None
+        failure: RunFailed | None = None
         try:
             result = run_one(
                 group.config.changed(method=method, seed=group.seed),
-                folder,
+                run.path,
                 resume=True,
-                store_path=group.out / "calls.sqlite",
+                store_path=ExperimentFolder(group.out).calls,
                 budget=_budget(group, method),
                 data_seed=group.seed,
                 callbacks=[lambda event, name=name: report(name, event)],
             )
             if not is_complete(result):
-                failure = {"error": "stopped by the budget before its last step", "exit_code": 3}
+                failure = RunFailed(error="stopped by the budget before its last step", exit_code=3)
         except DecoEvoError as error:
-            failure = {"error": str(error), "exit_code": error.exit_code}
+            failure = RunFailed(error=str(error), exit_code=error.exit_code)
         except Exception as error:  # noqa: BLE001 - the boundary of a run: named in the table, the others go on
-            failure = {"error": f"{type(error).__name__}: {error}", "exit_code": 1}
+            failure = RunFailed(error=f"{type(error).__name__}: {error}", exit_code=1)
         if failure:
-            write_json(folder / "failure.json", failure)
-            report(name, {"kind": "run_failed", "note": True, **failure})
+            run.write_failure(failure.error, failure.exit_code)
+            report(name, failure.record())
         else:
-            (folder / "failure.json").unlink(missing_ok=True)
+            run.clear_failure()
 
 
 def _budget(group: Group, method: str) -> Budget:
     own = build_budget(group.config)
     if method not in MATCHED:
         return own
-    paired = Budget.from_run(group.folder(MATCHED[method]))
+    paired = Budget.from_run(group.run(MATCHED[method]).path)
     return Budget(max_calls=paired.max_calls, max_tokens=paired.max_tokens, max_usd=own.max_usd)
 
 
@@ -120,15 +120,15 @@ def run_experiment(
         build_role_lms(config)
         for seed in seeds:
             build_partitions(config, dataset, seed)
-    with RunFolder(out, resume=True):
-        _write_plan(out, groups, methods, seeds)
+    with ExperimentFolder(out).held() as folder:
+        _write_plan(folder, groups, methods, seeds)
         if jobs == 1 or len(groups) == 1:
             for group in groups:
                 run_group(group, report)
         else:
             _in_processes(groups, min(jobs, len(groups)), report)
         summary = summarise(out)
-        write_json(out / "summary.json", summary)
+        folder.write_summary(summary)
     return summary
 
 
@@ -155,21 +155,22 @@ def _groups(configs: Sequence[Config], methods: Sequence[str], seeds: Sequence[i
     ]
 
 
-def _write_plan(out: Path, groups: Sequence[Group], methods: Sequence[str], seeds: Sequence[int]) -> None:
+def _write_plan(
+    folder: ExperimentFolder, groups: Sequence[Group], methods: Sequence[str], seeds: Sequence[int]
+) -> None:
     """``experiment.json``: what belongs to the experiment; methods, seeds and benchmarks may be added later."""
-    file = out / "experiment.json"
-    plan: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {"configs": {}}
+    plan = folder.plan() or {"configs": {}}
     for group in groups:
         new = group.config.resolved()
         old = plan["configs"].setdefault(group.label, new)
         if keys := differing_keys(old, new, RUN_CHANGES):
             raise ConfigurationError(
-                f"{out} holds an experiment with another config for {group.label} ({', '.join(keys)}); choose another "
-                "--out"
+                f"{folder.path} holds an experiment with another config for {group.label} ({', '.join(keys)}); "
+                "choose another --out"
             )
     plan["methods"] = list(dict.fromkeys([*plan.get("methods", []), *methods]))
     plan["seeds"] = sorted({*plan.get("seeds", []), *seeds})
-    write_json(file, plan)
+    folder.write_plan(plan)
 
 
 @dataclass
@@ -193,12 +194,7 @@ def _start_worker(queue: Any, litellm: bool) -> None:
 
 
 def _work(group: Group) -> None:
-    run_group(group, lambda name, event: _worker.queue.put((name, slim(event))))
-
-
-def slim(event: Event) -> Event:
-    """An event without its bulk: what a progress view shows."""
-    return {key: value for key, value in event.items() if isinstance(value, str | int | float | bool | type(None))}
+    run_group(group, lambda name, event: _worker.queue.put((name, event)))
 
 
 def _in_processes(groups: Sequence[Group], jobs: int, report: Report) -> None:
@@ -237,4 +233,4 @@ def _drain(queue: Any, report: Report) -> None:
         report(name, event)
 
 
-__all__ = ["Group", "is_complete", "read_result", "run_experiment", "run_group", "run_one", "summarise"]
+__all__ = ["Group", "is_complete", "run_experiment", "run_group", "run_one", "summarise"]

@@ -1,6 +1,5 @@
 """One run from a config: partitions, optimisation, and the official evaluation on the test partition, once."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
@@ -24,8 +23,10 @@ from decoevo_dspy.commands.build import (
 )
 from decoevo_dspy.commands.config import Config
 from decoevo_dspy.errors import ConfigurationError, EndpointError
-from decoevo_dspy.run.events import Callback, Event, EventLog
-from decoevo_dspy.run.folder import RunFolder, write_json
+from decoevo_dspy.run.events import Callback
+from decoevo_dspy.run.folder import Run
+from decoevo_dspy.run.schema import Diagnostic, Official, OfficialIncomplete, PartitionOpened
+from decoevo_dspy.run.standing import fold
 from decoevo_dspy.values.partition import Partitions
 from decoevo_dspy.values.settings import Settings
 from decoevo_dspy.values.skill import Skill
@@ -71,21 +72,22 @@ def run_one(
             partitions=partitions.ids(),
             config=config.resolved(),
         )
-        result = read_result(out) or {}
+        run = Run(out)
+        result = run.readable_result() or {}
         if result.get("stopped_by") == "steps" or (table.method in MATCHED and result.get("stopped_by") == "budget"):
-            own = None if shared else CallStore(out / "calls.sqlite")
+            own = None if shared else CallStore(run.calls)
             with closing(own) if own else nullcontext():
                 store = shared or own
                 assert store is not None
                 result = _evaluate(
-                    config, out, program, result, store, callbacks, dataset, partitions, grader, role_lms
+                    config, run, program, result, store, callbacks, dataset, partitions, grader, role_lms
                 )
     return result
 
 
 def _evaluate(
     config: Config,
-    out: Path,
+    run: Run,
     program: dspy.Module,
     result: Mapping[str, Any],
     store: CallStore,
@@ -103,10 +105,11 @@ def _evaluate(
     from decoevo_dspy.evaluation.official import evaluate
 
     table, solver = config.optimizer, Skill(str(result["solver_skill"])).key
-    with RunFolder(out, resume=True) as folder:
-        log = EventLog(folder.events, callbacks=callbacks, position=store.last_id)
+    with run.held():
+        log = run.log(callbacks=callbacks, position=store.last_id)
         with closing(log):
-            known = sum(event["kind"] == "diagnostic" for event in log.events)
+            standing = fold(log.events)
+            known = len(standing.checkpoints)
             if partitions.diagnostic and known < len(checkpoints.checkpoints(log.events)):
                 points = checkpoints.measure(
                     log.events,
@@ -119,19 +122,19 @@ def _evaluate(
                     role_lms=role_lms,
                     seed=table.seed,
                     store=store,
-                    run=out.name,
+                    run=run.name,
                     num_threads=table.num_threads,
                     skill_target=table.skill_target,
                     response_field=table.response_field,
                 )
                 for point in points[known:]:
-                    log.note("diagnostic", **point)
-            if known_score := recorded_score(log.events, solver):
-                finished = {**result, "official": known_score}
-                write_json(folder.path / "result.json", finished)
+                    log.emit(Diagnostic(**point))
+            if known_score := standing.scores.get(solver):
+                finished = {**result, "official": dict(known_score)}
+                run.write_result(finished)
                 return finished
-            store.forget_failures(out.name, after=log.last_call)
-            log.note("test_opened", by="optimize", questions=len(partitions.test))
+            store.forget_failures(run.name, after=log.last_call)
+            log.emit(PartitionOpened(by="optimize", questions=len(partitions.test)))
             evaluation = evaluate(
                 program,
                 partitions.test,
@@ -140,7 +143,7 @@ def _evaluate(
                 role_lms=role_lms,
                 seed=table.seed,
                 store=store,
-                run=out.name,
+                run=run.name,
                 num_threads=table.num_threads,
                 solver_temperature=table.settings.get("solver_temperature", Settings.solver_temperature),
                 skill_target=table.skill_target,
@@ -151,30 +154,14 @@ def _evaluate(
                 evaluation.check_complete(max_ungraded(config))
             except EndpointError as error:
                 graded = {key: official[key] for key in ("n_graded", "n_total", "lost_to_endpoint")}
-                log.note("official_incomplete", by="optimize", solver=solver, reason=str(error), **graded)
-                raise EndpointError(f"{error}; the state is saved in {out}: resuming sends those calls again") from None
-            log.note("official", by="optimize", solver=solver, **official)
+                log.emit(OfficialIncomplete(by="optimize", solver=solver, reason=str(error), **graded))
+                raise EndpointError(
+                    f"{error}; the state is saved in {run.path}: resuming sends those calls again"
+                ) from None
+            log.emit(Official(by="optimize", solver=solver, score=official))
             finished = {**result, "official": official}
-            write_json(folder.path / "result.json", finished)
+            run.write_result(finished)
     return finished
-
-
-def recorded_score(events: Sequence[Event], solver: str) -> dict[str, Any] | None:
-    """The last official score that a log holds of the run's own evaluation of a solver skill, by the skill's key."""
-    found: dict[str, Any] | None = None
-    current = ""
-    for event in events:
-        if event["kind"] == "run_started":
-            current = Skill(event["solver_skill"]).key
-        elif event["kind"] == "solver_decision" and event["accepted"]:
-            current = Skill(event["text"]).key
-        elif event["kind"] == "official" and event.get("solver", current) == solver:
-            found = {key: value for key, value in event.items() if key not in _ENVELOPE}
-    return found
-
-
-_ENVELOPE = ("seq", "at", "calls_upto", "kind", "note", "by", "solver")
-"""What a note adds to an official score."""
 
 
 def max_ungraded(config: Config) -> float:
@@ -212,10 +199,7 @@ def _comparable(config: Mapping[str, Any], may_change: Mapping[str, Sequence[str
 
 def _check_same_config(config: Config, out: Path, *, dealt: bool) -> None:
     """Refuse to go on with a run under another config; ``dealt``: the split's seed was given apart from it."""
-    try:
-        old = json.loads((out / "run.json").read_text("utf-8")).get("config")
-    except (OSError, ValueError, AttributeError):
-        return
+    old = (Run(out).about() or {}).get("config")
     if not isinstance(old, Mapping):
         return
     free = {**MAY_CHANGE, "data": ("seed",)} if dealt else MAY_CHANGE
@@ -224,15 +208,6 @@ def _check_same_config(config: Config, out: Path, *, dealt: bool) -> None:
             f"{out} holds a run with another config: {', '.join(keys)} differ{'s' if len(keys) == 1 else ''}; "
             "change it back, or choose another folder"
         )
-
-
-def read_result(folder: Path) -> dict[str, Any] | None:
-    """A run's ``result.json``; ``None`` without a readable one."""
-    try:
-        value = json.loads((folder / "result.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def is_complete(result: Mapping[str, Any] | None) -> bool:

@@ -15,7 +15,9 @@ from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.evaluation.official import grader_client
 from decoevo_dspy.roles.lms import RoleLMs
+from decoevo_dspy.run.schema import GeneratorDecision, RunStarted, SolverDecision
 from decoevo_dspy.run.session import Session
+from decoevo_dspy.run.standing import standings
 from decoevo_dspy.run.student import inputs_for
 from decoevo_dspy.run.workbench import Item
 from decoevo_dspy.values.rubric import mean
@@ -37,21 +39,15 @@ class Checkpoint:
 def checkpoints(events: Sequence[Mapping[str, Any]]) -> list[Checkpoint]:
     """The start and the state after every accepted decision, in order, from a run's event log."""
     found: list[Checkpoint] = []
-    for event in events:
-        if event["kind"] == "run_started":
-            start = Checkpoint(
-                step=0, version=0, solver=Skill(event["solver_skill"]), generator=Skill(event["generator_skill"])
-            )
-            found.append(start)
-        elif event["kind"] in ("solver_decision", "generator_decision") and event["accepted"]:
-            last, skill = found[-1], Skill(event["text"])
-            solver = event["kind"] == "solver_decision"
+    for event, standing in standings(events):
+        decided = isinstance(event, SolverDecision | GeneratorDecision)
+        if isinstance(event, RunStarted) or (decided and event.accepted):
             found.append(
                 Checkpoint(
-                    step=event["step"],
-                    version=last.version + solver,
-                    solver=skill if solver else last.solver,
-                    generator=last.generator if solver else skill,
+                    step=event.step if decided else 0,
+                    version=len(standing.solvers) - 1,
+                    solver=standing.solver,
+                    generator=standing.generator,
                 )
             )
     return found

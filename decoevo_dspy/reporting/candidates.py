@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from decoevo_dspy.values.skill import Skill
+from decoevo_dspy.run.schema import (
+    AuditReported,
+    BatchGraded,
+    Event,
+    GeneratorDecision,
+    RunStarted,
+    SolverDecision,
+)
+from decoevo_dspy.run.standing import standings
 
-Event = dict[str, Any]
 Outcome = Literal["accepted", "rejected", "discarded"]
 
 
@@ -47,7 +54,7 @@ class CandidateView:
     standard_errors: Mapping[str, float | None]
     levels: Mapping[str, tuple[float | None, float | None]]
     changes: Mapping[str, Mapping[str, int]]
-    batch: Mapping[str, Any] | None
+    batch: BatchGraded | None
     audits: tuple[AuditView, ...]
     rubrics: tuple[Mapping[str, Any], ...]
     trigger: str = ""
@@ -61,82 +68,89 @@ class CandidateView:
 
     def failing_questions(self) -> Counter[str]:
         """How many of the shown failures come from each question."""
-        return Counter(str(f.get("question_id")) for f in (self.batch or {}).get("failures_shown", ()))
+        return Counter(str(f.get("question_id")) for f in (self.batch.failures_shown if self.batch else ()))
 
 
 def candidates_of(events: Sequence[Event]) -> Iterable[CandidateView]:
     """The candidates in the order of their decisions."""
     texts: dict[str, str] = {}
-    batch: Event | None = None
+    batch: BatchGraded | None = None
     audits: list[AuditView] = []
     number = 0
-    for event in events:
-        if event["kind"] == "run_started":
-            texts |= {Skill(event[name]).key: event[name] for name in ("solver_skill", "generator_skill")}
-        elif event["kind"] == "batch_graded":
+    for event, standing in standings(events):
+        if isinstance(event, RunStarted):
+            texts |= {skill.key: skill.text for skill in (standing.solver, standing.generator)}
+        elif isinstance(event, BatchGraded):
             batch = event
-        elif event["kind"] == "audit":
+        elif isinstance(event, AuditReported):
             audits.append(
                 AuditView(
-                    name=str(event.get("audit")),
-                    audited=event.get("audited", 0),
-                    ungraded=event.get("ungraded", 0),
-                    findings=tuple(event.get("findings", ())),
+                    name=event.audit,
+                    audited=event.audited,
+                    ungraded=event.ungraded,
+                    findings=tuple(event.findings),
                 )
             )
-        elif event["kind"] in ("solver_decision", "generator_decision"):
+        elif isinstance(event, SolverDecision | GeneratorDecision):
             number += 1
-            solver = event["kind"] == "solver_decision"
+            solver = isinstance(event, SolverDecision)
             yield _candidate(event, number, texts, batch if solver else None, audits)
             batch, audits = (None if solver else batch), []
-            if event.get("candidate"):
-                texts[event["candidate"]] = event.get("text", "")
+            if event.candidate:
+                texts[event.candidate] = event.text
 
 
 def _candidate(
-    event: Event, number: int, texts: Mapping[str, str], batch: Event | None, audits: Sequence[AuditView]
+    event: SolverDecision | GeneratorDecision,
+    number: int,
+    texts: Mapping[str, str],
+    batch: BatchGraded | None,
+    audits: Sequence[AuditView],
 ) -> CandidateView:
-    reason = str(event.get("reason", ""))
     levels, changes = _measured(event)
-    outcome: Outcome = "rejected"
-    if event.get("accepted"):
-        outcome = "accepted"
-    elif reason.startswith("discarded"):
-        outcome, reason = "discarded", reason.removeprefix("discarded:").strip()
+    generator = event if isinstance(event, GeneratorDecision) else None
+    outcome: Outcome = "accepted" if event.accepted else "rejected" if event.candidate else "discarded"
     return CandidateView(
         number=number,
-        skill="solver" if event["kind"] == "solver_decision" else "generator",
-        step=event.get("step", 0),
-        round=event.get("round"),
+        skill="solver" if generator is None else "generator",
+        step=event.step,
+        round=generator.round if generator else None,
         outcome=outcome,
-        reason=reason,
-        parent=str(event.get("parent", "")),
-        key=event.get("candidate"),
-        parent_text=texts.get(str(event.get("parent", ""))),
-        text=event.get("text") or "",
-        summary=event.get("summary") or "",
-        edits=tuple(event.get("edits", ())),
-        deltas=event.get("deltas") or {},
-        standard_errors=event.get("standard_errors") or {},
+        reason=event.reason.removeprefix("discarded:").strip() if outcome == "discarded" else event.reason,
+        parent=event.parent,
+        key=event.candidate,
+        parent_text=texts.get(event.parent),
+        text=event.text,
+        summary=event.summary,
+        edits=tuple(event.edits),
+        deltas=event.deltas,
+        standard_errors=event.standard_errors,
         levels=levels,
         changes=changes,
         batch=batch,
         audits=tuple(audits),
-        rubrics=tuple(event.get("rubrics", ())),
-        trigger=event.get("trigger", ""),
+        rubrics=tuple(generator.evidence.get("rubrics", ())) if generator else (),
+        trigger=generator.trigger if generator else "",
     )
 
 
-def _measured(event: Event) -> tuple[dict[str, tuple[float | None, float | None]], dict[str, dict[str, int]]]:
+def _measured(
+    event: SolverDecision | GeneratorDecision,
+) -> tuple[dict[str, tuple[float | None, float | None]], dict[str, dict[str, int]]]:
     """The compared levels and, by question, how they moved."""
     levels: dict[str, tuple[float | None, float | None]] = {}
     changes: dict[str, dict[str, int]] = {}
-    for source in (event, event.get("proxy") or {}):
-        if "incumbent_J" in source:
-            levels["J"] = (source["incumbent_J"], source["candidate_J"])
-    if event.get("scores"):
-        changes["J"] = _moved(event["scores"].values())
-    for name, sides in (event.get("objectives") or {}).items():
+    if isinstance(event, SolverDecision):
+        if event.gate:
+            levels["J"] = (event.gate.incumbent_J, event.gate.candidate_J)
+            changes["J"] = _moved(event.gate.scores.values())
+        return levels, changes
+    proxy = event.evidence.get("proxy") or event.evidence
+    if "incumbent_J" in proxy:
+        levels["J"] = (proxy["incumbent_J"], proxy["candidate_J"])
+    if event.evidence.get("scores"):
+        changes["J"] = _moved(event.evidence["scores"].values())
+    for name, sides in (event.evidence.get("objectives") or {}).items():
         old, new = sides.get("incumbent", {}), sides.get("candidate", {})
         pairs = [(old.get(id), new.get(id)) for id in {*old, *new}]
         both = [(a, b) for a, b in pairs if a is not None and b is not None]

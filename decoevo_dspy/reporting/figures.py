@@ -28,7 +28,7 @@ from decoevo_dspy.reporting.measures import (
     trajectory,
     usage_total,
 )
-from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
+from decoevo_dspy.reporting.projection import Experiment, RunReading, load_experiments
 from decoevo_dspy.reporting.text import ratio, signed
 from decoevo_dspy.rules.statistics import paired_difference
 
@@ -145,7 +145,7 @@ def _dynamics(experiment: Experiment) -> Drawing | None:
 
 
 def _draw_dynamics(
-    experiment: Experiment, methods: Sequence[str], theme: Theme, points_of: Callable[[Run], list[Point]]
+    experiment: Experiment, methods: Sequence[str], theme: Theme, points_of: Callable[[RunReading], list[Point]]
 ) -> Figure:
     columns = min(4, len(methods)) if len(methods) != 4 else 2
     lines = -(-len(methods) // columns)

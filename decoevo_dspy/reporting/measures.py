@@ -6,10 +6,11 @@ from math import fsum
 from typing import Any, Literal
 
 from decoevo_dspy.calls.budget import UNBUDGETED
-from decoevo_dspy.reporting.candidates import Event
-from decoevo_dspy.reporting.projection import Experiment, Run
+from decoevo_dspy.reporting.projection import Experiment, RunReading
 from decoevo_dspy.rules import statistics
 from decoevo_dspy.rules.statistics import MeanSD, PairedDifference
+from decoevo_dspy.run.schema import IncumbentScored, SolverDecision
+from decoevo_dspy.run.standing import standings
 
 CONTROLS = ("task-prior", "budget-matched", "direct-audit")
 ABLATIONS = ("no-structural", "no-contrastive", "no-blind", "no-near-tie", "no-verification", "no-distillation")
@@ -138,38 +139,29 @@ class Point:
     official: float | None
 
 
-def trajectory(run: Run) -> list[Point]:
+def trajectory(run: RunReading) -> list[Point]:
     """Diagnostic scores of the accepted checkpoints, in order; the last word on a step counts. Empty without notes."""
     points: dict[int, Point] = {}
-    for event in run.events:
-        if event["kind"] == "diagnostic":
-            step, proxy = int(event.get("step", 0)), event.get("proxy")
-            points[step] = Point(
-                step=step, proxy=None if proxy is None else 100 * proxy, official=event.get("official")
-            )
+    for event in run.standing.checkpoints:
+        proxy = None if event.proxy is None else 100 * event.proxy
+        points[event.step] = Point(step=event.step, proxy=proxy, official=event.official)
     return [points[step] for step in sorted(points)]
 
 
-def proxy_trajectory(run: Run) -> list[Point]:
+def proxy_trajectory(run: RunReading) -> list[Point]:
     """J on V_s of the incumbent over steps, from the decisions; what is left when there are no diagnostic notes."""
     points: dict[int, Point] = {}
-    for event in run.events:
-        J = _incumbent_J(event)
-        if J is not None:
-            points[event.get("step", 0)] = Point(step=event.get("step", 0), proxy=100 * J, official=None)
+    for event, standing in standings(run.events):
+        if not isinstance(event, IncumbentScored | SolverDecision) or standing.J is None:
+            continue
+        if isinstance(event, IncumbentScored) or event.accepted:
+            points[event.step] = Point(step=event.step, proxy=100 * standing.J, official=None)
     return [points[step] for step in sorted(points)]
 
 
-def _incumbent_J(event: Event) -> float | None:
-    if event["kind"] == "incumbent_scored":
-        return event.get("J")
-    accepted = event["kind"] == "solver_decision" and event.get("accepted")
-    return event.get("candidate_J") if accepted else None
-
-
-def last_step(run: Run) -> int:
+def last_step(run: RunReading) -> int:
     """The last inner step that came to its decision."""
-    return max((int(e.get("step", 0)) for e in run.events if e["kind"] == "solver_decision"), default=0)
+    return run.standing.step
 
 
 def carried_forward(points: Sequence[Point], last: int) -> list[Point]:

@@ -1,6 +1,5 @@
 """From files to values: runs and experiments. Reads only."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.errors import DataError
-from decoevo_dspy.reporting.candidates import CandidateView, Event, candidates_of
+from decoevo_dspy.reporting.candidates import CandidateView, candidates_of
 from decoevo_dspy.reporting.summary import figures_of
 from decoevo_dspy.reporting.text import printable
+from decoevo_dspy.run.folder import ExperimentFolder, Run
+from decoevo_dspy.run.schema import Event, Official, OfficialIncomplete, ProcessStarted, RunStarted, RunStopped, of
+from decoevo_dspy.run.standing import Standing, fold
 
 METHODS = (
     "zero-shot",
@@ -31,46 +33,9 @@ METHODS = (
 """The compared methods in the order in which tables show them (METHOD.md §5)."""
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object; ``None`` when the file is missing.
-
-    Raises:
-        DataError: when it holds something else.
-    """
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not readable as JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: expected an object")
-    return value
-
-
-def read_log(path: Path) -> list[Event]:
-    """The events of a log, of a run that may still be writing: a torn last line is left out, the file left as it is.
-
-    Raises:
-        DataError: naming file and line.
-    """
-    if not path.exists():
-        return []
-    events: list[Event] = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-        try:
-            event = json.loads(line.decode("utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}, line {number}: not a JSON record ({error})") from error
-        if not isinstance(event, dict) or "kind" not in event:
-            raise DataError(f"{path}, line {number}: not an event")
-        events.append(event)
-    return events
-
-
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One run folder. ``result`` is ``None`` for a run that has left none."""
+class RunReading:
+    """What one run's folder says. ``result`` is ``None`` for a run that has left none."""
 
     path: Path
     about: Mapping[str, Any]
@@ -83,14 +48,19 @@ class Run:
         return self.path.name
 
     @cached_property
-    def started(self) -> Mapping[str, Any]:
-        """The first event, or nothing."""
-        return next((e for e in self.events if e["kind"] == "run_started"), {})
+    def started(self) -> RunStarted | None:
+        """What the log says the run is."""
+        return next(of(self.events, RunStarted), None)
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where the run stands at the end of its log."""
+        return fold(self.events)
 
     @property
     def method(self) -> str:
         """The compared method; for a folder without any record, what its name says."""
-        known = self.about.get("method") or (self.result or {}).get("method") or self.started.get("method")
+        known = self.about.get("method") or (self.result or {}).get("method") or (self.started and self.started.method)
         return str(known or self._named("method") or "unknown")
 
     @property
@@ -107,7 +77,7 @@ class Run:
         configured = data.get("benchmark") if isinstance(data, Mapping) else None
         task = self.about.get("task")
         named = task.get("name") if isinstance(task, Mapping) else None
-        return str(self._named("benchmark") or configured or named or self.started.get("task") or "run")
+        return str(self._named("benchmark") or configured or named or (self.started and self.started.task) or "run")
 
     def _named(self, part: str) -> str | None:
         methods = "|".join(map(re.escape, METHODS))
@@ -117,7 +87,7 @@ class Run:
     @cached_property
     def official(self) -> Mapping[str, Any]:
         """The official score with what belongs to it; empty when there was no evaluation."""
-        noted = [e for e in self.events if e["kind"] == "official"]
+        noted = [event.score for event in of(self.events, Official)]
         return (self.result or {}).get("official") or (noted[-1] if noted else {})
 
     @property
@@ -138,8 +108,8 @@ class Run:
     @property
     def models(self) -> Mapping[str, str]:
         """Model name per role."""
-        noted = next((e for e in self.events if e["kind"] == "process_started"), {})
-        return self.about.get("role_models") or noted.get("models") or {}
+        noted = next(of(self.events, ProcessStarted), None)
+        return self.about.get("role_models") or (noted.models if noted else {})
 
     @property
     def simulated(self) -> bool:
@@ -153,14 +123,14 @@ class Run:
     @cached_property
     def problem(self) -> str | None:
         """Why this run is not a finished one with a score; ``None`` when it is."""
-        stops = [str(e.get("reason", "")) for e in self.events if e["kind"] == "run_stopped"]
+        stops = [event.reason for event in of(self.events, RunStopped)]
         if self.result is None:
             return stops[-1] if stops else "it has left no result.json (still running, or killed)"
         stopped_by = self.result.get("stopped_by")
         if stopped_by not in ("steps", "budget", None):
             return f"stopped by {stopped_by}" + (f": {stops[-1]}" if stops else "")
         if self.score is None:
-            lost = [str(e.get("reason", "")) for e in self.events if e["kind"] == "official_incomplete"]
+            lost = [event.reason for event in of(self.events, OfficialIncomplete)]
             if lost and not self.official:
                 return lost[-1]
             return "it has no official score" + ("" if self.official else " (no evaluation was run)")
@@ -177,7 +147,7 @@ class Experiment:
     """Runs that are compared with each other, and the summary that was written beside them, if any."""
 
     path: Path
-    runs: tuple[Run, ...]
+    runs: tuple[RunReading, ...]
     written: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @cached_property
@@ -215,7 +185,7 @@ class Experiment:
         """Whether any figure here comes from the simulated backbone or world."""
         return "simulated" in self.backbone or any(run.simulated for run in self.runs)
 
-    def of(self, method: str) -> list[Run]:
+    def of(self, method: str) -> list[RunReading]:
         """The runs of one method, by benchmark and seed."""
         return [run for run in self.runs if run.method == method]
 
@@ -242,7 +212,7 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return [m for m in METHODS if m in names] + sorted(names - set(METHODS))
 
 
-def load_run(path: Path) -> Run:
+def load_run(path: Path) -> RunReading:
     """One run folder.
 
     Raises:
@@ -250,11 +220,11 @@ def load_run(path: Path) -> Run:
     """
     if path.is_file():
         raise DataError(f"{path}: this is a file; give a run's folder")
-    about, result = read_json(path / "run.json"), read_json(path / "result.json")
-    events = read_log(path / "events.jsonl")
+    run = Run(path)
+    about, result, events = run.about(), run.result(), run.events()
     if about is None and result is None and not events:
         raise DataError(f"{path}: no run here (no run.json, events.jsonl or result.json)")
-    return Run(path=path, about=about or {}, events=events, result=result)
+    return RunReading(path=path, about=about or {}, events=events, result=result)
 
 
 def load_experiments(dirs: Sequence[Path]) -> list[Experiment]:
@@ -264,16 +234,15 @@ def load_experiments(dirs: Sequence[Path]) -> list[Experiment]:
         DataError: for a folder that holds neither.
     """
     found: list[Experiment] = []
-    loose: list[Run] = []
+    loose: list[RunReading] = []
     for path in map(Path, dirs):
         if path.is_file():
             raise DataError(f"{path}: this is a file; give the folder of a run or an experiment")
-        written = read_json(path / "summary.json")
-        if written is None and not (path / "runs").is_dir():
+        folder = ExperimentFolder(path)
+        if not folder.is_one:
             loose.append(load_run(path))
             continue
-        folders = sorted(p for p in (path / "runs").glob("*") if p.is_dir() and not p.name.startswith("."))
-        runs = [_load_any(folder) for folder in folders]
+        written, runs = folder.summary(), [_load_any(run.path) for run in folder.runs()]
         found.append(Experiment(path=path, runs=_sorted(runs), written=written or {}))
     if loose:
         found.append(Experiment(path=loose[0].path.parent, runs=_sorted(loose)))
@@ -282,16 +251,16 @@ def load_experiments(dirs: Sequence[Path]) -> list[Experiment]:
     return found
 
 
-def _load_any(path: Path) -> Run:
+def _load_any(path: Path) -> RunReading:
     """A run of an experiment, even one that broke before it wrote anything or whose files are damaged."""
     try:
         return load_run(path)
     except DataError as error:
-        broken = {"kind": "run_stopped", "note": True, "reason": printable(error)}
-        return Run(path=path, about={}, events=[broken], result=None)
+        broken = RunStopped(stopped_by="error", reason=printable(error)).record()
+        return RunReading(path=path, about={}, events=[broken], result=None)
 
 
-def _sorted(runs: Iterable[Run]) -> tuple[Run, ...]:
+def _sorted(runs: Iterable[RunReading]) -> tuple[RunReading, ...]:
     runs = list(runs)
     order = in_order(run.method for run in runs)
     return tuple(sorted(runs, key=lambda run: (run.benchmark, order.index(run.method), run.seed, run.name)))

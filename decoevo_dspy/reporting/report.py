@@ -13,11 +13,11 @@ from markupsafe import Markup
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import QUESTION, answer
 from decoevo_dspy.reporting.figures import DARK, LIGHT, Drawing, drawings, save
-from decoevo_dspy.reporting.projection import Experiment, Run, load_experiments
+from decoevo_dspy.reporting.projection import Experiment, RunReading, load_experiments
 from decoevo_dspy.reporting.show import evidence_line, levels_line
 from decoevo_dspy.reporting.tables import Table
 from decoevo_dspy.reporting.text import number, plural, printable
-from decoevo_dspy.run.folder import write_atomic
+from decoevo_dspy.run.folder import report_file, write_atomic
 from decoevo_dspy.values.partition import NAMES
 
 SHOWN = 8
@@ -33,7 +33,7 @@ def write_report(dirs: Sequence[Path], out: Path) -> Path:
         DataError: when a folder holds no run, or a file in it is damaged.
     """
     out = Path(out)
-    path = out if out.suffix in (".html", ".htm") else out / "report.html"
+    path = out if out.suffix in (".html", ".htm") else report_file(out)
     experiments = load_experiments(dirs)
     drawn = [drawings(experiment) for experiment in experiments]
     write_atomic(path, html(experiments, drawn))
@@ -161,7 +161,7 @@ def _cut(text: str, most: int = 400) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def _told(run: Run) -> str:
+def _told(run: RunReading) -> str:
     told = []
     for skill in ("solver", "generator"):
         outcomes = [c.outcome for c in run.candidates if c.skill == skill]
@@ -174,7 +174,7 @@ def _told(run: Run) -> str:
     return "; ".join(told) or "no candidate"
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: RunReading) -> dict[str, Any]:
     final = None
     if run.result:
         final = {
@@ -184,7 +184,7 @@ def _run(run: Run) -> dict[str, Any]:
     return {"name": run.name, "told": _told(run), "candidates": run.candidates, "final": final}
 
 
-def _rubrics(run: Run) -> list[Table]:
+def _rubrics(run: RunReading) -> list[Table]:
     """First rubric before, last rubric after the accepted generator candidates, per shown question."""
     accepted = [c for c in run.candidates if c.skill == "generator" and c.outcome == "accepted" and c.rubrics]
     if not accepted:
@@ -206,8 +206,8 @@ def _rubrics(run: Run) -> list[Table]:
 # --- provenance
 
 
-def _partitions_of(run: Run) -> Mapping[str, Sequence[str]]:
-    return run.about.get("partitions") or run.started.get("partitions") or {}
+def _partitions_of(run: RunReading) -> Mapping[str, Sequence[str]]:
+    return run.about.get("partitions") or (run.started.partitions if run.started else {})
 
 
 def _partitions(experiment: Experiment) -> Table:
@@ -274,8 +274,8 @@ def _graders(experiment: Experiment) -> Table:
 
 
 def _settings(experiment: Experiment) -> Table:
-    def settings(run: Run) -> Mapping[str, Any]:
-        return run.about.get("settings") or run.started.get("settings") or {}
+    def settings(run: RunReading) -> Mapping[str, Any]:
+        return run.about.get("settings") or (run.started.settings if run.started else {})
 
     return _by_run(experiment, "Settings", "Setting", settings)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.reporting.candidates import CandidateView
-from decoevo_dspy.reporting.projection import Run, load_run
+from decoevo_dspy.reporting.projection import RunReading, load_run
 from decoevo_dspy.reporting.text import number, plural, printable, signed
 
 SHOWN = 4
@@ -73,13 +73,13 @@ def evidence_line(candidate: CandidateView) -> str:
     said: list[str] = []
     if candidate.batch:
         batch = candidate.batch
-        shown, by_question = len(batch.get("failures_shown", ())), candidate.failing_questions()
+        shown, by_question = len(batch.failures_shown), candidate.failing_questions()
         ids = ", ".join(f"{id} ({count})" for id, count in by_question.most_common(IDS))
         if len(by_question) > IDS:
             ids += f" and {plural(len(by_question) - IDS, 'other')}"
-        graded = plural(batch.get("n", 0), "response") + " graded"
-        lost = f", {batch['ungraded']} ungraded" if batch.get("ungraded") else ""
-        count = batch.get("failures", 0)
+        graded = plural(batch.n, "response") + " graded"
+        lost = f", {batch.ungraded} ungraded" if batch.ungraded else ""
+        count = batch.failures
         failures = f"{count} failed {'criterion' if count == 1 else 'criteria'}"
         said.append(f"{graded}{lost}; {failures}, {shown} shown to the rewriter" + (f", from {ids}" if ids else ""))
     for audit in candidate.audits:
@@ -88,7 +88,7 @@ def evidence_line(candidate: CandidateView) -> str:
     return "; ".join(said)
 
 
-def _head(run: Run) -> list[str]:
+def _head(run: RunReading) -> list[str]:
     badge = " · simulated backbone" if run.simulated else ""
     lines = [f"{run.name}: {run.method}, seed {run.seed}{badge}"]
     result, official = run.result or {}, run.official
@@ -121,7 +121,7 @@ def _entry(candidate: CandidateView, diff: bool) -> Iterator[str]:
         yield f"     edit      {edit.get('op')}, {edit.get('status')}{why}: {_line(text)}"
     if evidence := evidence_line(candidate):
         yield f"     evidence  {evidence}"
-    failures = list((candidate.batch or {}).get("failures_shown", ()))
+    failures = list(candidate.batch.failures_shown if candidate.batch else ())
     yield from (f"               {_failure(failure)}" for failure in failures[:SHOWN])
     if len(failures) > SHOWN:
         yield f"               and {len(failures) - SHOWN} more"

@@ -1,13 +1,13 @@
 """``summary.json``: an experiment's figures, from its runs' ``result.json``. Undefined is ``None``, never NaN."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.calls.budget import UNBUDGETED
-from decoevo_dspy.errors import ConfigurationError
+from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.rules.statistics import average_within_run, holm, mean_and_sd, paired_difference
+from decoevo_dspy.run.folder import ExperimentFolder, Run
 
 BASELINE = "skillopt"
 
@@ -23,14 +23,16 @@ def summarise(out: str | Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: when ``out`` holds no experiment.
     """
-    out = Path(out)
+    folder = ExperimentFolder(Path(out))
     try:
-        plan: dict[str, Any] = json.loads((out / "experiment.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        raise ConfigurationError(f"{out}: holds no experiment (experiment.json is missing or unreadable)") from None
+        plan = folder.plan()
+    except DataError:
+        plan = None
+    if plan is None:
+        raise ConfigurationError(f"{out}: holds no experiment (experiment.json is missing or unreadable)")
     benchmarks, seeds, methods = list(plan["configs"]), list(plan["seeds"]), list(plan["methods"])
     runs = {
-        (benchmark, method, seed): _read(out / "runs" / f"{benchmark}-{method}-seed{seed}")
+        (benchmark, method, seed): _scored(folder.run(f"{benchmark}-{method}-seed{seed}"))
         for benchmark in benchmarks
         for method in methods
         for seed in seeds
@@ -41,7 +43,7 @@ def summarise(out: str | Path) -> dict[str, Any]:
             "benchmark": b,
             "method": m,
             "seed": s,
-            **(_failure(out / "runs" / f"{b}-{m}-seed{s}") if run is None else _unscored(run["official"])),
+            **(_failure(folder.run(f"{b}-{m}-seed{s}")) if run is None else _unscored(run["official"])),
         }
         for (b, m, s), run in runs.items()
         if run is None or run["official"].get("score") is None
@@ -71,20 +73,14 @@ def figures_of(
     return figures
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
+def _scored(run: Run) -> dict[str, Any] | None:
     """A complete run's figures, or ``None``."""
-    try:
-        result = json.loads((folder / "result.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return result if isinstance(result, dict) and result.get("official") is not None else None
+    result = run.readable_result()
+    return result if result is not None and result.get("official") is not None else None
 
 
-def _failure(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / "failure.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {"error": "not finished", "exit_code": 130}
+def _failure(run: Run) -> dict[str, Any]:
+    return run.failure() or {"error": "not finished", "exit_code": 130}
 
 
 def _unscored(official: Mapping[str, Any]) -> dict[str, Any]:

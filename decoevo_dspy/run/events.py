@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.errors import DataError, ReplayDiverged
+from decoevo_dspy.run.schema import SCHEMA, AnyEvent, Event, check_version
 
-Event = dict[str, Any]
 Callback = Callable[[Event], None]
 
-VOLATILE = ("seq", "at", "calls_upto", "usage", "wall_s")
+VOLATILE = ("seq", "at", "calls_upto", "schema", "usage", "wall_s")
 """Fields that may differ between two runs that decided alike."""
 
 UNCOMPARED = ("method", "run", "prompt_hashes", "versions", "settings", "models")
@@ -51,9 +51,11 @@ class EventLog:
         """The call-store position that the last recorded decision cites (0 for a new log); nothing rests on a note."""
         return max((int(event.get("calls_upto", 0)) for event in self._pending), default=0)
 
-    def emit(self, kind: str, **fields: Any) -> Event:
-        """Record one decision, or check it against the log while replaying."""
-        event = _plain({"kind": kind, **fields})
+    def emit(self, event: AnyEvent) -> Event:
+        """Record one event; while replaying, a decision is checked against the log. Notes are only ever recorded."""
+        return self._append(_plain(event.record())) if event.note else self._decide(_plain(event.record()))
+
+    def _decide(self, event: Event) -> Event:
         if self.replaying:
             recorded = self._pending[self._replayed]
             if canonical(recorded) != canonical(event):
@@ -67,12 +69,10 @@ class EventLog:
             return recorded
         return self._append(event)
 
-    def note(self, kind: str, **fields: Any) -> Event:
-        """Record something that is no decision: it is never compared, and never replayed."""
-        return self._append(_plain({"kind": kind, "note": True, **fields}))
-
     def _append(self, event: Event) -> Event:
-        event = {"seq": len(self.events) + 1, "at": round(time.time(), 3), "calls_upto": self._position(), **event}
+        version = {} if self.events else {"schema": SCHEMA}
+        numbers = {"seq": len(self.events) + 1, "at": round(time.time(), 3), "calls_upto": self._position()}
+        event = {**numbers, **version, **event}
         if self._file:
             self._file.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
             self._file.flush()
@@ -106,7 +106,7 @@ def canonical(event: Mapping[str, Any]) -> Event:
 def canonical_trace(events: Iterable[Mapping[str, Any]]) -> list[Event]:
     """The decisions in logical order: no clock, latency, cost, method name or call order.
 
-    Two methods that decide alike have equal traces (ARCHITECTURE.md).
+    Two methods that decide alike have equal traces.
     """
     return [
         {key: value for key, value in canonical(event).items() if key not in UNCOMPARED}
@@ -115,15 +115,15 @@ def canonical_trace(events: Iterable[Mapping[str, Any]]) -> list[Event]:
     ]
 
 
-def read_events(path: Path) -> list[Event]:
-    """All events of a log. A torn last line (a killed writer) is cut off the file; any other bad line is an error.
+def read_events(path: Path, *, mend: bool = True) -> list[Event]:
+    """All records of a log. A torn last line (a killed writer) is left out, and with ``mend`` cut off the file.
 
     Raises:
-        DataError: naming file and line.
+        DataError: naming file and line, for any other bad line, and for a log of a newer version.
     """
     raw = path.read_bytes()
     whole, _, torn = raw.rpartition(b"\n")
-    if torn:
+    if torn and mend:
         with open(path, "r+b") as file:
             file.truncate(len(raw) - len(torn))
             os.fsync(file.fileno())
@@ -135,7 +135,8 @@ def read_events(path: Path) -> list[Event]:
             raise DataError(
                 f"{path}, line {number}: not a JSON record ({error}); the log was edited or damaged"
             ) from error
-        if not isinstance(event, dict) or "kind" not in event:
+        if not isinstance(event, dict) or not isinstance(event.get("kind"), str):
             raise DataError(f"{path}, line {number}: not an event")
+        check_version(event, path)
         events.append(event)
     return events

@@ -33,7 +33,7 @@ from decoevo_dspy.roles import (
 )
 from decoevo_dspy.roles.lms import ROLES, RoleLMs
 from decoevo_dspy.run.events import Callback, EventLog
-from decoevo_dspy.run.folder import RunFolder, write_json
+from decoevo_dspy.run.folder import Run
 from decoevo_dspy.run.student import SkilledStudent
 from decoevo_dspy.run.workbench import Roles, Workbench
 from decoevo_dspy.values.settings import Settings
@@ -51,7 +51,7 @@ class Session:
     recorder: Recorder
     counts: ReplyCounts
     log: EventLog
-    folder: RunFolder | None
+    folder: Run | None
     started: float
 
     @classmethod
@@ -63,12 +63,17 @@ class Session:
         role_lms: RoleLMs,
         num_threads: int,
         budget: Budget,
-        folder: RunFolder | None,
+        folder: Run | None,
         store: CallStore,
         callbacks: Iterable[Callback],
     ) -> "Session":
         """Open log and ledger; on resume, failed calls that no recorded decision rests on are forgotten."""
-        log = EventLog(folder.events if folder else None, callbacks=callbacks, position=store.durable_position)
+        position = store.durable_position
+        log = (
+            folder.log(callbacks=callbacks, position=position)
+            if folder
+            else EventLog(None, callbacks=callbacks, position=position)
+        )
         if log.events:
             store.forget_failures(run, after=log.last_call)
         recorder = Recorder(run=run, seed=seed, store=store, ledger=Ledger(run, budget), executor=Executor(num_threads))
@@ -185,8 +190,7 @@ class Session:
         """``run.json``: what this run is, without secrets."""
         if self.folder is None:
             return
-        write_json(
-            self.folder.path / "run.json",
+        self.folder.write_about(
             {
                 "method": method,
                 "seed": self.recorder.seed,
