@@ -106,7 +106,7 @@ def canonical(event: Mapping[str, Any]) -> Event:
 def canonical_trace(events: Iterable[Mapping[str, Any]]) -> list[Event]:
     """The decisions in logical order: no clock, latency, cost, method name or call order.
 
-    Two methods that decide alike have equal traces (ARCHITECTURE.md).
+    Two methods that decide alike have equal traces (docs/METHOD.md §10).
     """
     return [
         {key: value for key, value in canonical(event).items() if key not in UNCOMPARED}
