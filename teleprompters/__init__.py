@@ -14,7 +14,7 @@ METHODS: dict[str, type[CoEvolution]] = {
     cls.method.name: cls
     for cls in (ZeroShot, SkillOpt, ScoreCoupledCoEvo, DecoEvo, TaskPrior, BudgetMatched, DirectAudit, *ABLATIONS)
 }
-"""The methods by their names on the command line (METHOD.md §5)."""
+"""The methods by their names on the command line (docs/METHOD.md §11)."""
 
 __all__ = [
     "ABLATIONS",

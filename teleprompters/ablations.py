@@ -1,4 +1,4 @@
-"""The six ablations: DecoEvo with one mechanism taken out each (METHOD.md §5). Keywords and errors as for DecoEvo."""
+"""The six ablations: DecoEvo with one mechanism taken out each (docs/METHOD.md §11); keywords as for DecoEvo."""
 
 from collections.abc import Sequence
 from itertools import zip_longest

@@ -1,4 +1,4 @@
-"""The algorithm: propose, gate; audit, distil, verify. METHOD.md §3–4 on one screen; every verb is named elsewhere."""
+"""The algorithm: propose, gate; audit, distil, verify. docs/METHOD.md §2 as code; each verb is in `steps`."""
 
 from collections.abc import Callable, Sequence
 

@@ -15,7 +15,7 @@ Distil = Callable[[Workbench, Skill, Sequence[AuditReport], int], Candidate | No
 
 
 def distil(bench: Workbench, generator: Skill, reports: Sequence[AuditReport], outer: int) -> Candidate | NoReply:
-    """The generator rewriter turns recurring findings into general rules (METHOD.md §4)."""
+    """The generator rewriter turns recurring findings into general rules (docs/METHOD.md §6)."""
     sections = [(report.heading, report.findings) for report in reports]
     return bench.roles.generator_rewriter.distil(
         bench.task, generator, sections, bench.settings.edit_budget, sample=f"round{outer}"
@@ -29,7 +29,7 @@ def default_audits(specification: str) -> tuple[Audit, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One compared method (METHOD.md §5).
+    """One compared method (docs/METHOD.md §11).
 
     Attributes:
         name: as on the command line.

@@ -6,7 +6,7 @@ from decoevo_dspy.teleprompters.verification import ScoreVerification
 
 
 class ScoreCoupledCoEvo(CoEvolution):
-    """The score-coupled baseline: g′ is accepted iff J_{V_g}(s_t, g′) > J_{V_g}(s_t, g_t) + δ (METHOD.md §5).
+    """The score-coupled baseline: g′ is accepted iff J_{V_g}(s_t, g′) > J_{V_g}(s_t, g_t) + δ (docs/METHOD.md §11).
 
     Keywords and errors: see `decoevo_dspy.teleprompters.base.CoEvolution`.
     """

@@ -29,7 +29,7 @@ FAILURES_SHOWN = 24
 """At most so many failures reach one rewriter call, weightiest first; the event says how many there were."""
 
 REJECTED_SHOWN = 6
-"""The rewriter sees the last so many rejected candidates with their scores (METHOD.md §8)."""
+"""The rewriter sees the last so many rejected candidates with their scores (docs/METHOD.md §3)."""
 
 
 def audit_is_due(state: State, settings: Settings) -> bool:

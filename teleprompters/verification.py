@@ -47,7 +47,7 @@ class Verification(Protocol):
 
 
 class AuditVerification:
-    """DecoEvo's: held-out audit objectives of both generators, compared by the Pareto rule (METHOD.md §4)."""
+    """DecoEvo's: held-out audit objectives of both generators, compared by the Pareto rule (docs/METHOD.md §7)."""
 
     def verify(
         self,
@@ -82,7 +82,7 @@ def decide_on_audits(rule: ParetoRule, incumbent: AuditObjectives, candidate: Au
 
 
 class ScoreVerification:
-    """SC-CoEvo's: g′ is accepted iff J_{V_g}(s_t, g′) > J_{V_g}(s_t, g_t) + δ (METHOD.md §5)."""
+    """SC-CoEvo's: g′ is accepted iff J_{V_g}(s_t, g′) > J_{V_g}(s_t, g_t) + δ (docs/METHOD.md §11)."""
 
     def verify(
         self,

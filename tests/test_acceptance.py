@@ -217,7 +217,7 @@ class TestParetoRule:
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
     @pytest.mark.parametrize("side", [0, 1])
     def test_nan_and_infinity_refuse(self, bad: float, side: int):
-        """(nan, .9) must never be an acceptance (LESSONS bug case 15)."""
+        """(nan, .9) must never be an acceptance."""
         row = (bad, 0.9) if side == 0 else (0.1, bad)
         with pytest.raises(ValueError, match="finite"):
             ParetoRule().decide(*objectives({"structural": [row]}))
@@ -226,7 +226,7 @@ class TestParetoRule:
 
     @pytest.mark.parametrize("side", [0, 1])
     def test_none_refuses(self, side: int):
-        """(None, .9) must never be an acceptance (LESSONS bug case 15)."""
+        """(None, .9) must never be an acceptance."""
         row = typing.cast("tuple[float, float]", (None, 0.9) if side == 0 else (0.1, None))
         with pytest.raises(TypeError):
             ParetoRule().decide(*objectives({"structural": [row]}))

@@ -92,7 +92,7 @@ class TestTraces:
     """Equal methods decide alike; a seed decides everything."""
 
     def test_decoevo_without_generator_evolution_is_skillopt(self):
-        """The acceptance test of the family (METHOD.md §5)."""
+        """The acceptance test of the family (docs/METHOD.md §11)."""
         one = run(SkillOpt, steps=5, seed=1)
         other = run(DecoEvo, steps=5, seed=1, evolve_generator=False)
         assert trace(one) == trace(other)

@@ -78,7 +78,7 @@ def test_simulated_evidence_reports_methods_controls_and_claims(
     by_name = {(r["part"], r["name"], r["seed"]): r for r in read["runs"]}
     matched, paired = (by_name["main", name, 3]["calls"] for name in ("budget-matched", "decoevo"))
     assert matched <= paired
-    assert "Claims of SIMULATION.md [simulated backbone]" in capsys.readouterr().out
+    assert "Claims of docs/SIMULATION.md §3 [simulated backbone]" in capsys.readouterr().out
 
 
 def test_settings_are_checked(script: Any):

@@ -51,7 +51,7 @@ def test_smallest_config(load: Callable[[str], Config]):
 
 
 def test_contract_example(load: Callable[[str], Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The config of CONTRACTS.md loads; every role's LM is the one it names, with thinking switched off."""
+    """A config with every table loads; every role's LM is the one it names, with thinking switched off."""
     (tmp_path / "hard.jsonl").write_text("{}\n", encoding="utf-8")
     monkeypatch.setenv("SOME_KEY", "sk-never-written")
     config = load(

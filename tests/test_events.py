@@ -103,7 +103,7 @@ def test_the_same_decisions_replay_and_the_log_goes_on(tmp_path: Path):
 
 
 def test_a_score_of_zero_replays_as_zero(tmp_path: Path):
-    """0.0 stays 0.0 (LESSONS bug case 11)."""
+    """0.0 stays 0.0."""
     path = tmp_path / "e.jsonl"
     written(path, ("a", {"J": 0.0, "none": None}))
     log = EventLog(path)

@@ -60,7 +60,7 @@ def test_the_split_depends_on_the_seed_and_not_on_file_order(seed: int, order: l
 
 
 def test_another_seed_is_another_split():
-    """The seed is used (LESSONS pain 6: seed unused for the split)."""
+    """The seed is used."""
     data = questions(40)
     splits = [tuple(split(data, {"train": 20, "test": 20}, seed).ids()["train"]) for seed in range(5)]
     assert len(set(splits)) == 5
@@ -138,7 +138,7 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_text_under_two_ids_is_an_error_that_names_both(one: str, other: str):
-    """Equal up to case, width, punctuation and space (LESSONS bug case 9)."""
+    """Equal up to case, width, punctuation and space."""
     assert normalise(one) == normalise(other)
     with pytest.raises(LeakageError) as caught:
         Partitions(train=(Question.of(one, id="first"),), test=(Question.of(other, id="second"),))
@@ -232,7 +232,7 @@ def test_overlapping_sets_are_an_error():
 
 @pytest.mark.parametrize("id", [0, "0", 0.0, "a:b/..\\c"])
 def test_an_id_is_kept_whatever_its_type(id: object):
-    """An id of 0 is an id: the same one in train and validation is an overlap (LESSONS bug case 9)."""
+    """An id of 0 is an id: the same one in train and validation is an overlap."""
     one = dspy.Example(question="first text", id=id).with_inputs("question")
     other = dspy.Example(question="second text", id=id).with_inputs("question")
     assert question_of(one, 0).id == str(id)

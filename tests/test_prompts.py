@@ -202,7 +202,7 @@ STRUCTURED = sorted(set(SIGNATURES) - {"AnswerQuestion"})
 
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_every_string_list_and_number_of_a_reply_is_bounded(name: str):
-    """Unbounded replies run into max_tokens on small models (LOCAL-LM.md); every object is closed."""
+    """Unbounded replies run into max_tokens on small models; every object is closed."""
     sent = response_format(SIGNATURES[name], False)
     assert sent["type"] == "json_schema"
     assert sent["json_schema"]["strict"] is True
@@ -240,7 +240,7 @@ def test_the_strict_form_for_openai_keeps_all_but_string_lengths(name: str):
 
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_max_tokens_leaves_room_for_the_longest_reply(name: str):
-    """max_tokens ≥ the sum of the length bounds plus 60 (LOCAL-LM.md)."""
+    """max_tokens ≥ the sum of the length bounds plus 60."""
     schema = response_format(SIGNATURES[name], False)["json_schema"]["schema"]
     bound = sum(schema_bound(field.annotation) for field in SIGNATURES[name].output_fields.values())
     assert max_tokens(SIGNATURES[name]) >= bound + 60

@@ -51,7 +51,7 @@ class TestReplay:
     def test_whatever_makes_another_sample_makes_another_call(
         self, change: str, send_seed: bool, endpoint: ScriptedEndpoint, recording: Recording, tmp_path: Path
     ):
-        """The key holds role, partition, sample, seed, model and content (LESSONS pain 5)."""
+        """The key holds role, partition, sample, seed, model and content."""
         endpoint.answers("one", "two")
 
         def ask(**changed: Any) -> str:
@@ -94,7 +94,7 @@ class TestReplay:
         assert bench.recorder.ledger.by_role()["judge"]["calls"] == 1
 
     def test_dspys_own_cache_is_bypassed(self, endpoint: ScriptedEndpoint, recording: Recording):
-        """Two runs of another seed never share a reply through DSPy's cache (LESSONS pain 5)."""
+        """Two runs of another seed never share a reply through DSPy's cache."""
         endpoint.answers("one", "two")
         inner = dspy.LM(
             "openai/cache-test", engine="litellm", api_base=f"{endpoint.origin}/v1", api_key="x", cache=True

@@ -187,7 +187,7 @@ WRONG_SETS = {
 def test_a_missing_extra_or_duplicate_criterion_is_no_judgement(
     text: str, endpoint: ScriptedEndpoint, recording: Recording
 ):
-    """Nothing is filled in: retried once, then every verdict of the rubric is missing (LESSONS bug case 2)."""
+    """Nothing is filled in: retried once, then every verdict of the rubric is missing."""
     found, _ = judge(endpoint, recording, text, mode="rubric", rubric=TWO)
     assert len(endpoint.sent) == 2
     assert all(reason(one).startswith("unparsable") for one in found)
@@ -205,7 +205,7 @@ def test_a_whole_judgement_is_matched_by_id_not_by_order(endpoint: ScriptedEndpo
 
 
 def test_a_truncated_reply_is_no_verdict_even_when_it_parses(endpoint: ScriptedEndpoint, recording: Recording):
-    """finish_reason=length condemns the reply whatever stands in it (LESSONS bug case 5)."""
+    """finish_reason=length condemns the reply whatever stands in it."""
     cut = Answer(content=GOOD, finish_reason="length")
     found, role = judge(endpoint, recording, cut)
     assert reason(found[0]) == "truncated: the reply ran into max_tokens"
@@ -218,7 +218,7 @@ def test_a_truncated_reply_is_no_verdict_even_when_it_parses(endpoint: ScriptedE
 
 @pytest.mark.parametrize("content", ["", "  \n ", None, "<think></think>"])
 def test_an_empty_reply_is_typed_empty(content: str | None, endpoint: ScriptedEndpoint, recording: Recording):
-    """Empty text and null content are empty, after one retry (LESSONS bug case 4)."""
+    """Empty text and null content are empty, after one retry."""
     found, _ = judge(endpoint, recording, Answer(content=content))
     assert reason(found[0]) == "empty: the reply is empty"
     assert len(endpoint.sent) == 2
@@ -302,7 +302,7 @@ def test_lone_surrogates_nul_and_long_text_reach_the_endpoint(endpoint: Scripted
 
 
 def test_a_text_beyond_the_window_is_cut_in_the_middle_and_counted(endpoint: ScriptedEndpoint, recording: Recording):
-    """Head and tail stay, the cut is named in the text and in the counts (LESSONS bug cases 6 and 17)."""
+    """Head and tail stay, the cut is named in the text and in the counts."""
     endpoint.answers(GOOD)
     role = recording().bind(RubricJudge(context_tokens=3000), endpoint.lm())
     role.judge("Q?", "START " + "x" * 60_000 + " END", ONE)
@@ -367,7 +367,7 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 def test_no_bad_reply_becomes_a_rubric_a_finding_a_label_or_a_skill(
     name: str, answer: Answer | str, endpoint: ScriptedEndpoint, recording: Recording
 ):
-    """Every role gives a typed failure (LESSONS pain 3)."""
+    """Every role gives a typed failure."""
     make, call = CALLS[name]
     endpoint.answers(answer)
     found = call(recording().bind(make(), endpoint.lm()))

@@ -78,14 +78,14 @@ def test_a_verdict_too_few_or_too_many_is_an_error(count: int):
 
 @pytest.mark.parametrize("bad", [-0.01, 1.01, 7, 10, math.nan, math.inf, -math.inf])
 def test_a_verdict_outside_the_unit_interval_cannot_exist(bad: float):
-    """×10 scales, NaN and infinities are refused where they arise (LESSONS bug case 3)."""
+    """×10 scales, NaN and infinities are refused where they arise."""
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
         Verdict(score=bad)
 
 
 @pytest.mark.parametrize("bad", [0, -5, math.nan, math.inf])
 def test_points_are_finite_and_positive(bad: float):
-    """No zero denominator, no negative weight (LESSONS bug case 16)."""
+    """No zero denominator, no negative weight."""
     with pytest.raises(ValueError, match="points"):
         Criterion(text="x", points=bad)
 
@@ -129,13 +129,13 @@ def test_a_mean_counts_the_ungraded_apart(values: list[float | Ungraded]):
 
 @given(st.lists(unit, min_size=1, max_size=10), st.integers(1, 10))
 def test_adding_ungraded_items_does_not_move_a_mean(values: list[float], lost: int):
-    """An infrastructure failure is no 0 (LESSONS pain 4)."""
+    """An infrastructure failure is no 0."""
     assert mean([*values, *[LOST] * lost]).value == mean(values).value
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_mean_refuses_what_is_no_number(bad: float):
-    """NaN never enters a mean (LESSONS bug case 3)."""
+    """NaN never enters a mean."""
     with pytest.raises(ValueError, match="finite"):
         mean([0.5, bad])
 

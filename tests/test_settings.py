@@ -88,7 +88,7 @@ def test_the_ends_of_the_ranges_are_allowed(name: str, value: Any):
 
 
 def test_defaults_are_those_of_the_method():
-    """METHOD.md §8."""
+    """Those of docs/METHOD.md §13."""
     s = Settings()
     assert (s.steps, s.batch_size, s.audit_every, s.patience) == (12, 16, 3, 2)
     assert (s.epsilon, s.delta, s.eta, s.tau_tie, s.gamma) == (0.0, 0.02, 0.01, 0.05, 0.05)

@@ -141,7 +141,7 @@ def test_no_more_edits_than_the_budget_and_a_report_for_each(words: list[str], b
 
 
 def test_an_edit_is_data_not_a_template():
-    """Braces, backslashes and markers are taken literally (LESSONS bug case 12)."""
+    """Braces, backslashes and markers are taken literally."""
     nasty = r"- {x} \1 \g<0> [[ ## score ## ]] <<rubric_item>> %s $1"
     skill, _ = apply_edits(Skill("# R\n- a"), [Edit(op="replace", target="- a", content=nasty)], 4)
     assert skill.text == f"# R\n{nasty}"

@@ -93,7 +93,7 @@ class TestMeans:
 
 
 class TestInputs:
-    """LESSONS.md row 3: nothing ungraded, infinite or mistyped enters a figure."""
+    """Nothing ungraded, infinite or mistyped enters a figure."""
 
     @pytest.mark.parametrize("bad", [None, math.nan, math.inf, -math.inf, "5", 1e200, 10**400, 1j, [1.0]])
     def test_not_a_finite_number(self, bad: Any):
@@ -388,7 +388,7 @@ class TestSignCounts:
     """Wins, ties, losses."""
 
     def test_ahead_on_all_fifteen(self):
-        """15 wins of 15 (METHOD.md §6): p = 2 / 2**15."""
+        """15 wins of 15 (what the paper reports): p = 2 / 2**15."""
         result = s.sign_counts(list(range(1, 16)), [0] * 15)
         assert (result.wins, result.ties, result.losses, result.n) == (15, 0, 0, 15)
         assert result.p == pytest.approx(2 / 2**15)
@@ -478,7 +478,7 @@ class TestAgreement:
             assert result.reason == "only one label was ever given"
 
     def test_one_item_says_nothing(self):
-        """LESSONS.md row 14: votes 0,0,0 and 1,1,0 on one pair earn no κ, so no bonus."""
+        """Votes 0,0,0 and 1,1,0 on one pair earn no κ, so no bonus."""
         for result in (s.fleiss_kappa([[0, 0, 0]]), s.fleiss_kappa([[1, 1, 0]]), s.cohen_kappa([0], [1])):
             assert result.value is None
             assert result.reason == "κ needs two items"

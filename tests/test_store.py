@@ -87,7 +87,7 @@ def test_any_text_is_stored(text: str, store: CallStore):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=40), st.floats(0, 1e6))
 def test_round_trip(text: str, usd: float):
-    """Any text and any figure survive; a score or price of 0.0 stays 0.0 (LESSONS bug case 11)."""
+    """Any text and any figure survive; a score or price of 0.0 stays 0.0."""
     made = CallStore(None)
     made.put(call(outputs=[text, {"text": text}], usd=usd, latency_s=0.0))
     found = made.get("k")

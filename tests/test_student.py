@@ -190,7 +190,7 @@ class TestFailures:
     """A student that cannot be optimised is found at once; one that fails on an item loses that item."""
 
     def test_a_skill_that_does_not_reach_the_prompt_is_an_error(self, capturing: Capture, recording: Recording):
-        """The target is never called (LESSONS bug case 13)."""
+        """The target is never called."""
 
         class Ignores(TwoSteps):
             def forward(self, question: str) -> dspy.Prediction:

@@ -135,7 +135,7 @@ def test_an_endpoint_without_seeds_gets_none(endpoint: ScriptedEndpoint, recordi
 
 
 def test_rollout_ids_make_distinct_calls_and_are_never_sent(endpoint: ScriptedEndpoint, recording: Recording):
-    """Four rollouts are four requests with four seeds; asking again sends nothing (LESSONS bug case 8)."""
+    """Four rollouts are four requests with four seeds; asking again sends nothing."""
     endpoint.answers("ok")
     lm = recording().record(endpoint.lm(temperature=1.0))
     for _ in range(2):

@@ -50,7 +50,7 @@ def _distinct(scores: Sequence[float | None], responses: Sequence[str]) -> list[
 
 
 def net_resolution(margins: Sequence[float], gamma: float, objective: Literal["net", "resolution"]) -> float:
-    """The share of margins m ≥ γ; for ``"net"`` less the share of m ≤ −γ (METHOD.md §4). In [−1, 1].
+    """The share of margins m ≥ γ; for ``"net"`` less the share of m ≤ −γ (docs/METHOD.md §5). In [−1, 1].
 
     >>> net_resolution([0.2, -0.2, 0.0, 0.05], 0.05, "net"), net_resolution([0.2, -0.2, 0.0, 0.05], 0.05, "resolution")
     (0.25, 0.5)

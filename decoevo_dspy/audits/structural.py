@@ -1,4 +1,4 @@
-"""The task-conditioned structural audit: which requirements of the task does a rubric omit? (METHOD.md §4)"""
+"""The task-conditioned structural audit: which requirements of the task does a rubric omit? (docs/METHOD.md §5)"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -90,7 +90,7 @@ def grader(
 
     ``official_checkout`` is the user's clone of the benchmark's own repository: its prompt texts are read without being
     executed and verified by hash; without it our own words are used and scores say ``official_prompt: false``.
-    ``settings`` are the grader class's keywords (the DECIDE items of BENCHMARKS.md), printed with every score.
+    ``settings`` are the grader class's keywords (what the official code leaves open), printed with every score.
 
     Raises:
         ConfigurationError: unknown benchmark or setting, impossible value, or a checkout without the prompt.

@@ -1,7 +1,7 @@
 """EQ-Bench Creative Writing v3, rubric score (EQ-bench/creative-writing-bench at e7ab009): one judge call per piece.
 
 Each piece gets up to 22 metrics of 0–20; nine count inverted. A piece's score is the mean of its metrics, the
-benchmark's ``eqbench_creative_score`` is five times the mean over scored pieces, rounded to 2 (BENCHMARKS.md §5).
+benchmark's ``eqbench_creative_score`` is five times the mean over scored pieces, rounded to 2.
 """
 
 import re
@@ -195,8 +195,8 @@ class EQBenchGrader(Base):
     A piece under ``min_chars`` characters (stripped) is a failed generation: the solver writes it anew, up to
     ``max_generations`` times in all, and a piece that stays short is left out, as officially. A piece whose judgement
     has no scores is asked again, up to ``max_attempts`` times (the official command is run again).
-    ``send_min_p`` (DECIDE): ``"auto"`` sends the official ``min_p`` except to OpenAI and Anthropic endpoints, which
-    refuse it. ``criteria`` and ``negative`` come from the checkout when there is one.
+    ``send_min_p`` (left open): ``"auto"`` sends the official ``min_p`` except to OpenAI and Anthropic endpoints,
+    which refuse it. ``criteria`` and ``negative`` come from the checkout when there is one.
     """
 
     max_attempts: int = 3

@@ -1,7 +1,7 @@
 """HealthBench (openai/simple-evals at ee3b031): full, Hard and Consensus files; one grader call per criterion.
 
 Score of an example = points of the met criteria / sum of its positive points, unbounded below; the benchmark's score
-is the mean over examples, clipped to [0, 1] only then, times 100 (BENCHMARKS.md §1).
+is the mean over examples, clipped to [0, 1] only then, times 100.
 """
 
 import json
@@ -162,7 +162,7 @@ def clipped_mean(values: Sequence[float]) -> float:
 class HealthBenchGrader(Base):
     """The official HealthBench grader.
 
-    ``conversation`` (DECIDE) is what the grader model is shown before the answer: ``"default_system"`` (recommended)
+    ``conversation`` (left open) is what the grader model is shown before the answer: ``"default_system"`` (recommended)
     the data set's prompt after the reference run's default system turn; ``"dataset"`` the prompt alone; ``"actual"``
     the prompt after ``solver_system``, the system text that the solver was really given. ``max_attempts`` caps the
     official endless retry; a criterion that stays unanswered leaves its example ungraded.

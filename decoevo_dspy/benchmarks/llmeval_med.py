@@ -1,7 +1,7 @@
 """LLMEval-Med (llmeval/LLMEval-Med at 508516f): Chinese clinical questions, three judging runs, usable share.
 
 A question is usable when its mean over the valid runs is at least 4; the scalar OP is the usable share of *all*
-questions in per cent, so a question without a valid run counts as not usable (BENCHMARKS.md §4).
+questions in per cent, so a question without a valid run counts as not usable.
 """
 
 import re
@@ -197,7 +197,7 @@ def mtg_score(b: int, c: int, d: int, e: int) -> int:
 
 @dataclass(kw_only=True)
 class LLMEvalMedGrader(Base):
-    """The official LLMEval-Med grader. ``runs`` (DECIDE, the paper's protocol is 3) judging runs are averaged.
+    """The official LLMEval-Med grader. ``runs`` (left open; the paper's protocol is 3) judging runs are averaged.
 
     Official mode asks once per run; robust mode up to ``max_attempts`` times. OP over four categories, without the one
     that the paper rates by hand (MTG), stands beside the headline in ``figures``.

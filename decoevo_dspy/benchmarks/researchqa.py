@@ -1,7 +1,7 @@
 """ResearchQA (realliyifei/ResearchQA at 747a9a1): rubric coverage, one grader call per eight rubric items.
 
 Five labels stand for 0, ¼, ½, ¾, 1; a response's coverage is the mean over its items, the benchmark's the mean over
-graded responses, times 100. The query itself is never shown to the grader model (BENCHMARKS.md §3).
+graded responses, times 100. The query itself is never shown to the grader model.
 """
 
 import re
@@ -124,7 +124,7 @@ def parse_official(raw: str, expected: int) -> list[str] | None:
 class ResearchQAGrader(Base):
     """The official ResearchQA grader.
 
-    ``on_failure`` (DECIDE): ``"skip"`` (official) leaves a response out when a batch failed; ``"zero"`` counts it as 0
+    ``on_failure`` (open): ``"skip"`` (official) leaves a response out when a batch failed; ``"zero"`` counts it as no
     coverage. Official mode takes any reply with the right number of lines; a line that is no label then breaks the
     official program, so that response is ungraded here and counted in ``official_crashes``.
     """

@@ -2,7 +2,8 @@
 
 The official files are parsed with ``ast`` and never executed; only string constants, f-strings, ``+``,
 ``"…".join(name)``, and the ``strip`` family on constants are understood. A text counts as official when its SHA-256 is
-the one in `FINGERPRINTS`, which hold no benchmark text (BENCHMARKS.md, "Vendoring rule").
+the one in `FINGERPRINTS`, which hold no benchmark text: three of the five repositories had no licence at those
+commits, so no official text is copied into this project.
 """
 
 import ast
@@ -29,7 +30,7 @@ FINGERPRINTS: Mapping[str, str] = {
     "eqbench-cw.criteria": "060492be7172cadd26917ee8bf833fee0e34244bf881964e987860af50757766",
     "eqbench-cw.negative": "5a123421b871fbcb1dd3b0c7c0dc4878fedc998fe18b5f58c51dac2324fa7089",
 }
-"""SHA-256 of each official text at the commits of BENCHMARKS.md: the constant itself, or rendered with sentinels."""
+"""SHA-256 of each official text at the commit its module names: the constant itself, or rendered with sentinels."""
 
 
 def sha256(text: str) -> str:

@@ -1,7 +1,7 @@
 """WritingBench v2 (X-PLUG/WritingBench at ae2d517): one grader call per response and criterion, integer scores 1–10.
 
 Overall = mean of all criterion scores, times 10. A requirement's ``R`` is the mean query score over its subset; its
-``C`` the mean over the (query, criterion) pairs that its ``_C`` file lists (BENCHMARKS.md §2).
+``C`` the mean over the (query, criterion) pairs that its ``_C`` file lists.
 """
 
 import json
@@ -189,7 +189,7 @@ def aggregate(
 
 @dataclass(kw_only=True)
 class WritingBenchGrader(Base):
-    """The official WritingBench grader; DECIDE items: the judge model (`DEFAULT_MODEL` is the paper's), ``send_top_p``.
+    """The official WritingBench grader; open are the judge model (`DEFAULT_MODEL` is the paper's) and ``send_top_p``.
 
     ``max_attempts`` stands for the official 3 rounds of 5 attempts. Some endpoints refuse temperature together with
     top_p; ``send_top_p=False`` leaves the latter out. A criterion that stays unanswered leaves its query ungraded.

@@ -17,7 +17,7 @@ from decoevo_dspy.calls.dspy_seam import FormattingAdapter
 from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading
 
 FRAME_TOKENS = 60
-"""Tokens that a reply needs beside what its schema bounds (LOCAL-LM.md)."""
+"""Tokens that a reply needs beside what its schema bounds: braces, quotes and field names."""
 
 ID_PATTERN = r"^c[0-9]{1,2}$"
 """The pattern of a criterion id; where the number of items is known it becomes the list of ids."""

@@ -40,7 +40,7 @@ FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed; the others 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code (CONTRACTS.md)."""
+    """Run the command line and return its exit code: those that README.md lists."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

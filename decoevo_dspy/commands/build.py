@@ -221,7 +221,7 @@ def _simulated(place: str, table: ModelTable, sampling: Mapping[str, Any]) -> ds
 
 
 def _thinking(place: str, table: ModelTable) -> dict[str, Any]:
-    """How this endpoint is told to think or not (DSPY-FACTS.md §3)."""
+    """How this endpoint is told to think or not: vLLM through its chat template, Ollama by an option."""
     if table.thinking is None:
         return {}
     provider = (table.model or "").partition("/")[0]

@@ -30,7 +30,7 @@ METHODS = (
     "no-verification",
     "no-distillation",
 )
-"""The compared methods in the order in which tables show them (METHOD.md §5)."""
+"""The compared methods in the order in which tables show them (docs/METHOD.md §11)."""
 
 
 @dataclass(frozen=True, kw_only=True)

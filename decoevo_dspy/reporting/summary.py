@@ -18,7 +18,7 @@ def summarise(out: str | Path) -> dict[str, Any]:
     A method's ``per_seed`` is in the order of ``seeds``, with ``None`` for a run that has no official score, which
     ``failed`` names with the reason; ``graded_per_seed`` says on how many test questions a score rests (summed over
     benchmarks). Averages over benchmarks are taken inside a seed first, and only over seeds that have all of them
-    (METHOD.md §6).
+    (docs/METHOD.md §12).
 
     Raises:
         ConfigurationError: when ``out`` holds no experiment.

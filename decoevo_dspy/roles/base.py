@@ -20,7 +20,7 @@ from decoevo_dspy.values.failures import FailureKind
 T = TypeVar("T")
 
 PARSE_RETRIES = 1
-"""How often an unusable reply is asked for again, with a fresh sample (CONTRACTS.md: one retry, then no verdict)."""
+"""How often an unusable reply is asked for again, with a fresh sample (docs/METHOD.md §9)."""
 
 RETRY_TEMPERATURE = 0.7
 """Sampling temperature of such a retry: at 0 an endpoint would repeat itself."""

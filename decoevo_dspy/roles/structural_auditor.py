@@ -20,7 +20,7 @@ class StructuralFinding:
 
 
 class StructuralAuditor(Role):
-    """Asks what a rubric omits, against the public specification π_str alone (METHOD.md §4)."""
+    """Asks what a rubric omits, against the public specification π_str alone (docs/METHOD.md §5)."""
 
     name = "structural_auditor"
     signature = AuditStructure

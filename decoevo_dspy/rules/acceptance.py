@@ -87,7 +87,7 @@ class ScoreGate:
     """The solver gate: accept iff J(s') − J(s) > ``epsilon``, and > ``z`` standard errors when ``z`` > 0.
 
     ``max_ungraded`` is the largest share in [0, 1] of questions without a score; beyond it the gate is undecided and
-    rejects. Source: METHOD.md §3; ``z`` is ours (``gate_z``, 0 = the paper).
+    rejects. See docs/METHOD.md §4; ``z`` is ours (``gate_z``, 0 = the paper).
     """
 
     epsilon: float = 0.0
@@ -111,7 +111,7 @@ class ScoreGate:
 class Objective:
     """One audit objective Φ_k of a generator, by question: ``values`` in [−1, 1] or ungraded.
 
-    An empty objective is absent: the audit had no records (METHOD.md §4, K_t).
+    An empty objective is absent: the audit had no records (docs/METHOD.md §7).
     """
 
     values: Mapping[str, float | Ungraded] = field(default_factory=dict[str, "float | Ungraded"])
@@ -135,7 +135,7 @@ class ParetoRule:
 
     ``delta`` > 0, ``eta`` ≥ 0, in units of the objectives. With ``z`` > 0 a rise counts only beyond ``z`` standard
     errors (paired by question). Objectives with more than ``max_ungraded`` of their questions ungraded on either side
-    make the decision undecided. Source: METHOD.md §4; ``z`` is ours (``verify_z``).
+    make the decision undecided. See docs/METHOD.md §7; ``z`` is ours (``verify_z``).
     """
 
     delta: float = 0.02

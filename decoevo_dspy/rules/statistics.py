@@ -90,7 +90,7 @@ class SignCounts(_Result):
 
 
 def average_within_run(by_benchmark: Mapping[str, Sequence[float]]) -> list[float]:
-    """Average each run over its benchmarks (METHOD.md §6); position ``i`` is the same run (seed) in all of them.
+    """Average each run over its benchmarks (docs/METHOD.md §12); position ``i`` is the same run (seed) in all of them.
 
     >>> average_within_run({"healthbench": [40.0, 42.0], "writingbench": [60.0, 70.0]})
     [50.0, 56.0]

@@ -12,7 +12,7 @@ NAMES = ("pilot", "train", "probe", "solver_gate", "generator_gate", "diagnostic
 
 @dataclass(frozen=True, kw_only=True)
 class Partitions:
-    """Seven disjoint sets of questions (METHOD.md §2): by id and by normalised text.
+    """Seven disjoint sets of questions (docs/METHOD.md §8): by id and by normalised text.
 
     ``pilot`` tunes settings, ``train`` feeds solver rollouts, ``probe`` feeds the audits, ``solver_gate`` is V_s,
     ``generator_gate`` is V_g, ``diagnostic`` is watched and never decides, ``test`` is opened once.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """One requirement c_i with its points w_i (> 0, finite). Source: METHOD.md §1.
+    """One requirement c_i with its points w_i (> 0, finite). See docs/METHOD.md §1.
 
     Raises:
         ValueError: for blank text, or points that are not finite and positive.

@@ -12,7 +12,7 @@ from decoevo_dspy.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of one run. Source: METHOD.md §8; "ours" marks what the paper leaves open.
+    """Settings of one run. See docs/METHOD.md §13; "ours" marks what the paper leaves open.
 
     Attributes:
         steps: inner steps; ≥ 0, default 12 (ours). 0 optimises nothing.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MAX_SKILL_CHARS = 8_000
-"""Length cap of a skill in characters (METHOD.md §8)."""
+"""Length cap of a skill in characters (docs/METHOD.md §13)."""
 
 SOLVER_SKILL = """# How to answer
 - Answer the question that was asked, directly and completely."""
@@ -74,7 +74,7 @@ def apply_edits(skill: Skill, edits: Sequence[Edit], budget: int) -> tuple[Skill
 
     ``target`` is found as an exact passage, first hit. An ``insert_after`` without its target is appended instead;
     a ``replace`` or ``delete`` without its target is skipped; so is any edit beyond the budget, without content, or
-    that would repeat a line the skill already has (source: SKILLOPT.md §1, the last rule ours).
+    that would repeat a line the skill already has (as SkillOpt does; the last rule is ours).
 
     >>> new, reports = apply_edits(Skill("# Rules\\n- be brief"), [Edit(op="append", content="- cite")], budget=4)
     >>> new.text, reports[0].status

@@ -33,7 +33,7 @@ class Task:
     def specification(self) -> str:
         """The structural-audit specification π_str: what a good answer must do, from public text only.
 
-        Built once before optimisation and fixed for the run (METHOD.md §4).
+        Built once before optimisation and fixed for the run (docs/METHOD.md §5).
         """
         return (
             f"Task family: {self.name}\n\nWhat the task is:\n{self.description.strip()}\n\n"

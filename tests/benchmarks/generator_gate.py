@@ -1,4 +1,4 @@
-"""A/A false acceptance and power of the generator gate, on the product's own audits and Pareto rule (METHOD.md §4).
+"""A/A false acceptance and power of the generator gate, on the product's own audits and rule (docs/METHOD.md §7).
 
 Each decision has a seed of its own: a V_g drawn from questions that the solver was not optimised on, a solver skill
 as SkillOpt reaches it after a few steps, and the default generator skill g as incumbent. Two candidates are compared

@@ -1,6 +1,6 @@
-"""The evidence of SIMULATION.md: all methods over fresh seeds, controls, sensitivity, and what became of the claims.
+"""The evidence of docs/EVIDENCE.md: all methods over fresh seeds, controls, sensitivity, and what became of the claims.
 
-Each seed deals its own partitions and runs all methods of METHOD.md §5 on them, as a user would: `optimise`, then
+Each seed deals its own partitions and runs all methods of docs/METHOD.md §11 on them, as a user would: `optimise`, then
 `evaluate` on the 80 test questions with the world's exact grader. The parameters of the world are fixed; seeds
 100–107 were not used while it was built.
 
@@ -58,7 +58,7 @@ from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
 from decoevo_dspy.values.task import Question
 
 MARGIN = 2.0
-"""Points within which two methods count as equivalent (SIMULATION.md)."""
+"""Points within which two methods count as equivalent (docs/SIMULATION.md §3)."""
 CHANCE = {"contrastive_accuracy": 0.5, "contrastive_naming": 0.0, "structural_knowledge": 0.0, "structural_naming": 0.0}
 """Auditors that know nothing: a coin for a preference, adequacy without knowledge, and never a true requirement named.
 
@@ -433,7 +433,7 @@ def _mean(values: Any) -> float | None:
 
 
 def verdicts(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """SIMULATION.md's four claims, each with what was measured."""
+    """The four claims of docs/SIMULATION.md §3, each with what was measured."""
     found: list[dict[str, Any]] = []
 
     def above(one: Mapping[str, Any] | None) -> bool | None:
@@ -576,7 +576,7 @@ def show(report: Mapping[str, Any]) -> None:
         table(
             f"Sensitivity: {curve}", ("value", "decoevo", "− skillopt [95 %]", "expected", "g′ accepted", "seeds"), rows
         )
-    print("\nClaims of SIMULATION.md [simulated backbone]")
+    print("\nClaims of docs/SIMULATION.md §3 [simulated backbone]")
     for one in summary["verdicts"]:
         print(f"- {one['claim']}: {one['verdict'].upper()} ({one['measured']})")
 
