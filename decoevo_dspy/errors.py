@@ -21,6 +21,10 @@ class DataError(ConfigurationError):
     """A data file or data set cannot be used as it is; the message names the row and the field."""
 
 
+class NewerVersion(DataError):
+    """A newer version of this package has written the file."""
+
+
 class LeakageError(DataError):
     """The same question stands in two partitions, or under two ids."""
 

@@ -134,7 +134,7 @@ def gate_solver(
     if isinstance(decision, Accepted):
         state.solvers.append(candidate.skill)
         state.proxy = after.value
-    elif before.value is not None and after.value is not None and not decision.reason.startswith("undecided"):
+    elif before.value is not None and after.value is not None and not decision.undecided:
         state.rejected_edits.append(_rejected_line(candidate, before.value, after.value))
     log.emit(SolverDecision(**_decided(state, parent, candidate, decision), gate=gate))
     return decision

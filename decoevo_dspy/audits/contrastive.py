@@ -248,7 +248,7 @@ class ContrastiveAudit:
             item = record.pair.item
             rubric = bench.rubric(item, generator, draw)
             if isinstance(rubric, NoReply):
-                return Ungraded(reason=str(rubric))
+                return rubric.ungraded()
             judged = f"verify{outer}" if fresh else "judge"
             sides = [
                 rubric.score(bench.judge(item, side.response or "", rubric, judged))

@@ -10,7 +10,7 @@ from decoevo_dspy.roles.structural_auditor import StructuralFinding
 from decoevo_dspy.rules.acceptance import Objective
 from decoevo_dspy.run.workbench import Item, Workbench
 from decoevo_dspy.values.findings import Finding
-from decoevo_dspy.values.rubric import Ungraded, mean
+from decoevo_dspy.values.rubric import mean
 from decoevo_dspy.values.skill import Skill
 
 
@@ -66,7 +66,7 @@ class StructuralAudit:
         audited = bench.batch(lambda item: self._audit(bench, generator, item, outer), records)
         return Objective(
             values={
-                item.id: Ungraded(reason=str(one)) if isinstance(one, NoReply) else one.adequacy
+                item.id: one.ungraded() if isinstance(one, NoReply) else one.adequacy
                 for item, one in zip(records, audited, strict=True)
             }
         )

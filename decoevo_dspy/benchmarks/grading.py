@@ -15,9 +15,6 @@ from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.task import Question
 
 Messages = Sequence[Mapping[str, str]]
-UNACCEPTED = "no acceptable reply"
-"""The error of an `Ask` whose every reply was unusable; any other error is the endpoint's."""
-
 MODES: tuple[GraderMode, GraderMode] = ("official", "robust")
 
 
@@ -33,11 +30,14 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Replies:
-    """The replies to one `Ask` in the order they came. ``failed``: the endpoint gave up, or no reply was accepted."""
+    """The replies to one `Ask` in the order they came. ``failed``: no reply was accepted, or (``lost``) the endpoint
+    gave up; ``error`` says it for people.
+    """
 
     key: tuple[Any, ...]
     replies: tuple[RawReply, ...]
     failed: bool
+    lost: bool = False
     error: str = ""
 
     def first(self, parse: Callable[[RawReply], Any]) -> Any:
@@ -76,14 +76,14 @@ def ask_all(
             except (EndpointError, BudgetExceeded, ReplayDiverged):
                 raise
             except ExecutionError as error:
-                return Replies(key=ask.key, replies=tuple(replies), failed=True, error=type(error).__name__)
+                return Replies(key=ask.key, replies=tuple(replies), failed=True, lost=True, error=type(error).__name__)
             accepted = accept(ask, reply)
             if not accepted and reply.has_reasoning and accept(ask, reply.without_reasoning()):
                 reply, accepted = reply.without_reasoning(), True
             replies.append(reply)
             if accepted:
                 return Replies(key=ask.key, replies=tuple(replies), failed=False)
-        return Replies(key=ask.key, replies=tuple(replies), failed=True, error=UNACCEPTED)
+        return Replies(key=ask.key, replies=tuple(replies), failed=True, error="no acceptable reply")
 
     return mapper(one, asks)
 
@@ -226,7 +226,7 @@ class Base(ABC):
         differences = {
             key: {self.mode: own[key], other_mode: other[key]} for key in own if not _same(own[key], other[key])
         }
-        given_up = {str(r.key[0]) for r in asked if r.failed and r.error != UNACCEPTED}
+        given_up = {str(r.key[0]) for r in asked if r.lost}
         shared = {
             "other_mode": {
                 "mode": other_mode,

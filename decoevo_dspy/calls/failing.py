@@ -31,7 +31,8 @@ class CallFailed(DecoEvoError):
 
     def __init__(self, reason: str, *, kind: FailureKind) -> None:
         super().__init__(reason)
-        self.reason, self.kind = reason, kind
+        self.reason: str = reason
+        self.kind: FailureKind = kind
 
     @property
     def infrastructure(self) -> bool:

@@ -16,6 +16,7 @@ from decoevo_dspy.calls.recording import call_scope
 from decoevo_dspy.calls.store import Call
 from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.failures import FailureKind
+from decoevo_dspy.values.rubric import Ungraded
 
 T = TypeVar("T")
 
@@ -40,6 +41,10 @@ class NoReply:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.reason}"
+
+    def ungraded(self, what: str = "") -> Ungraded:
+        """That ``what`` is missing makes its item ungraded, for the same reason."""
+        return Ungraded(reason=f"{what} {self}" if what else str(self), kind=self.kind)
 
 
 @dataclass
@@ -197,9 +202,7 @@ def unread(error: AdapterParseError, calls: Sequence[Call]) -> NoReply:
 
 def no_reply(error: CallFailed) -> NoReply:
     """A failed call as a typed failure."""
-    if error.infrastructure:
-        return NoReply(kind="infrastructure", reason=error.reason)
-    return NoReply(kind="overflow" if error.reason.startswith("context overflow") else "refused", reason=error.reason)
+    return NoReply(kind=error.kind, reason=error.reason)
 
 
 def _temperature(lm: Any, default: float) -> float:

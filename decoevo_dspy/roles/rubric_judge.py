@@ -86,15 +86,14 @@ class RubricJudge(Role):
 
         inputs = {**texts, "criteria": fence("criteria", rubric.numbered())}
         reply = self.ask(read, inputs, partition=partition, sample=sample, items=len(wanted))
-        return tuple(Ungraded(reason=str(reply)) for _ in wanted) if isinstance(reply, NoReply) else reply
+        return (reply.ungraded(),) * len(wanted) if isinstance(reply, NoReply) else reply
 
     def _probability(self, texts: Mapping[str, str], criterion: Criterion, partition: str, sample: str) -> Outcome:
         def read(prediction: dspy.Prediction) -> Outcome:
             weights = choice_probabilities(prediction.get("logprobs"), ("yes", "no"))
             if weights is None:
-                return Ungraded(
-                    reason='unparsable: the endpoint returned no token probabilities (judge_mode = "logprob")'
-                )
+                why = 'the endpoint returned no token probabilities (judge_mode = "logprob")'
+                return NoReply(kind="unparsable", reason=why).ungraded()
             return Verdict(
                 score=weights["yes"], rationale="" if weights["yes"] >= 0.5 else "not met, by token probability"
             )
@@ -111,7 +110,7 @@ class RubricJudge(Role):
 
 
 def _outcome(reply: Outcome | NoReply) -> Outcome:
-    return Ungraded(reason=str(reply)) if isinstance(reply, NoReply) else reply
+    return reply.ungraded() if isinstance(reply, NoReply) else reply
 
 
 def choice_probabilities(logprobs: Any, choices: Sequence[str]) -> dict[str, float] | None:

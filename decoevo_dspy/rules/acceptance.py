@@ -7,6 +7,7 @@ argument through which a solver score could arrive. The score-coupled baseline n
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from decoevo_dspy.values.rubric import Mean, Ungraded, mean
 
@@ -22,9 +23,10 @@ class Accepted:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejected:
-    """The incumbent stays. ``reason`` starts with ``undecided`` when too little could be measured."""
+    """The incumbent stays. ``undecided``: because too little could be measured."""
 
     reason: str
+    undecided: bool = False
     deltas: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     standard_errors: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
 
@@ -98,9 +100,10 @@ class ScoreGate:
         """Compare the two sides; see the class."""
         old, new = scores.means()
         if old.value is None or new.value is None or not old.decided(self.max_ungraded):
-            return Rejected(reason=f"undecided: {old.ungraded} of {old.total} questions ungraded", deltas={"J": None})
+            reason = f"undecided: {old.ungraded} of {old.total} questions ungraded"
+            return Rejected(reason=reason, undecided=True, deltas={"J": None})
         delta, error = new.value - old.value, standard_error(scores.deltas())
-        evidence: dict[str, dict[str, float | None]] = {"deltas": {"J": delta}, "standard_errors": {"J": error}}
+        evidence: dict[str, Any] = {"deltas": {"J": delta}, "standard_errors": {"J": error}}
         if _clears(delta, self.epsilon, self.z, error):
             return Accepted(reason=f"J rose by {delta:+.4f}", **evidence)
         wanted = f"more than {self.epsilon:g}" + (f" and {self.z:g} standard errors" if self.z else "")
@@ -159,11 +162,11 @@ class ParetoRule:
                 deltas[name] = errors[name] = None
                 continue
             deltas[name], errors[name] = after.value - before.value, standard_error(pair.deltas())
-        evidence = {"deltas": deltas, "standard_errors": errors}
+        evidence: dict[str, Any] = {"deltas": deltas, "standard_errors": errors}
         if undecided:
-            return Rejected(reason="undecided: " + "; ".join(undecided), **evidence)
+            return Rejected(reason="undecided: " + "; ".join(undecided), undecided=True, **evidence)
         if not deltas:
-            return Rejected(reason="undecided: no audit objective is available", **evidence)
+            return Rejected(reason="undecided: no audit objective is available", undecided=True, **evidence)
         known = {name: delta for name, delta in deltas.items() if delta is not None}
         worse = [name for name, delta in known.items() if not delta >= -self.eta]
         better = [name for name, delta in known.items() if _clears(delta, self.delta, self.z, errors[name])]

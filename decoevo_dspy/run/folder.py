@@ -16,7 +16,7 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from decoevo_dspy.calls.store import CallStore
-from decoevo_dspy.errors import ConfigurationError, DataError, RunLocked
+from decoevo_dspy.errors import ConfigurationError, DataError, NewerVersion, RunLocked
 from decoevo_dspy.run.events import Callback, EventLog, read_events
 from decoevo_dspy.run.schema import SCHEMA, Event, check_version
 from decoevo_dspy.values import files
@@ -144,13 +144,15 @@ class Run(Folder):
 
         Raises:
             ConfigurationError: when there is no readable one.
+            NewerVersion: when a newer version wrote it.
         """
         try:
             about = self.about() or {}
             return {**about, "partitions": dict(about["partitions"]), "seed": int(about["seed"])}
-        except (DataError, KeyError, TypeError, ValueError) as error:
-            why = f": {error}" if isinstance(error, DataError) and "newer" in str(error) else ""
-            raise ConfigurationError(f"{self.path}: no run here (run.json is missing or unreadable){why}") from None
+        except NewerVersion:
+            raise
+        except (DataError, KeyError, TypeError, ValueError):
+            raise ConfigurationError(f"{self.path}: no run here (run.json is missing or unreadable)") from None
 
     def run_name(self) -> str:
         """The run's name in the call store: the one it was started under, else the folder's."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
-from decoevo_dspy.errors import DataError
+from decoevo_dspy.errors import DataError, NewerVersion
 
 Event = dict[str, Any]
 """A record of the log as it is stored, and as callbacks and a result's ``history`` give it."""
@@ -288,11 +288,11 @@ def check_version(record: Mapping[str, Any], place: object) -> None:
     """Refuse what a newer version of this package has written.
 
     Raises:
-        DataError: naming both versions.
+        NewerVersion: naming both versions.
     """
     version = record.get("schema", 1)
     if not isinstance(version, int) or version > SCHEMA:
-        raise DataError(
+        raise NewerVersion(
             f"{place}: written by a newer decoevo-dspy (log version {version}; this one reads up to {SCHEMA}); "
             "upgrade decoevo-dspy"
         )

@@ -161,8 +161,8 @@ class Workbench:
                 item=item,
                 response=None if isinstance(response, NoReply) else response,
                 rubric=None if isinstance(rubric, NoReply) else rubric,
-                verdicts=tuple(Ungraded(reason=str(lost[0])) for _ in getattr(rubric, "criteria", ())),
-                score=Ungraded(reason=f"{'response' if isinstance(response, NoReply) else 'rubric'} {lost[0]}"),
+                verdicts=tuple(lost[0].ungraded() for _ in getattr(rubric, "criteria", ())),
+                score=lost[0].ungraded("response" if isinstance(response, NoReply) else "rubric"),
             )
         verdicts = self.judge(item, response, rubric)
         return Graded(item=item, response=response, rubric=rubric, verdicts=verdicts, score=rubric.score(verdicts))
@@ -200,7 +200,7 @@ def check_students(results: Sequence[str | NoReply | Graded]) -> None:
     Raises:
         ConfigurationError: with the first error.
     """
-    reasons = [one.score.reason for one in results if isinstance(one, Graded) and isinstance(one.score, Ungraded)]
-    broken = [reason for reason in reasons if reason.startswith("response program:")]
+    ungraded = [one.score for one in results if isinstance(one, Graded) and isinstance(one.score, Ungraded)]
+    broken = [score.reason for score in ungraded if score.kind == "program"]
     if results and len(broken) == len(results):
         raise ConfigurationError(f"the student failed on every question of a batch: {broken[0]}")

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from decoevo_dspy.values.failures import FailureKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +39,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Ungraded:
-    """No verdict could be had. ``reason`` says which layer failed; this is never a score of 0."""
+    """No verdict could be had; this is never a score of 0. ``kind`` is which layer failed, ``reason`` says it."""
 
     reason: str
+    kind: FailureKind | None = field(default=None, compare=False, repr=False)
 
 
 Outcome = Verdict | Ungraded
@@ -76,9 +79,11 @@ class Rubric:
         """
         if len(verdicts) != len(self.criteria):
             raise ValueError(f"{len(verdicts)} verdicts for {len(self.criteria)} criteria")
-        missing = [verdict.reason for verdict in verdicts if isinstance(verdict, Ungraded)]
+        missing = [verdict for verdict in verdicts if isinstance(verdict, Ungraded)]
         if missing:
-            return Ungraded(reason=f"{len(missing)} of {len(verdicts)} criteria ungraded: {missing[0]}")
+            first = missing[0]
+            reason = f"{len(missing)} of {len(verdicts)} criteria ungraded: {first.reason}"
+            return Ungraded(reason=reason, kind=first.kind)
         graded = [v.score for v in verdicts if isinstance(v, Verdict)]
         total = math.fsum(criterion.points for criterion in self.criteria)
         value = math.fsum(c.points * e for c, e in zip(self.criteria, graded, strict=True)) / total
