@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from decoevo_dspy.calls.budget import UNBUDGETED
+from decoevo_dspy.cli.printing import safe
 from decoevo_dspy.run.events import Event
 
 POLL_S = 1.0
@@ -152,6 +153,7 @@ class Progress:
             if event.get("replayed") or event["kind"] == "run_skipped":
                 self._skipped += self._share(view) - before
                 line = None if event.get("replayed") else line
+        line = line if line is None else safe(line)
         if line is not None and (self.runs == 1 or event["kind"] in _ENDS):
             self._say(view, line, event)
 
