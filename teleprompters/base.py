@@ -14,9 +14,9 @@ from dspy.teleprompt import Teleprompter
 
 from decoevo_dspy.audits import Audit, ContrastiveAudit
 from decoevo_dspy.calls.budget import Budget
-from decoevo_dspy.calls.digests import SECRET_OPTIONS
 from decoevo_dspy.calls.executor import checked_threads
 from decoevo_dspy.calls.recording import RecordedLM
+from decoevo_dspy.calls.saving import discreet, public_state
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import (
     BudgetExceeded,
@@ -343,7 +343,7 @@ class CoEvolution(Teleprompter):
     def _save(
         self, session: Session, result: CoEvolutionResult, student: dspy.Module, targets: Sequence[str]
     ) -> dspy.Module:
-        program = with_solver_skill(student, targets, result.solver_skill)
+        program = discreet(with_solver_skill(student, targets, result.solver_skill))
         if session.folder:
             session.folder.write_programs(_state(program), _state(result.rubric_generator))
             session.folder.write_result(result.to_dict())
@@ -370,17 +370,11 @@ def _without_generator(method: Method) -> Method:
 
 
 def _state(program: dspy.Module) -> Any:
-    """DSPy's own JSON of a program, without the headers of an LM that the student brings."""
+    """DSPy's own JSON of a program, with nothing of an LM that may not be shown."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / "program.json"
         program.save(str(temporary))
-        return _without_headers(json.loads(temporary.read_text("utf-8")))
-
-
-def _without_headers(state: Any) -> Any:
-    if isinstance(state, dict):
-        return {key: _without_headers(part) for key, part in state.items() if key not in SECRET_OPTIONS}
-    return [_without_headers(part) for part in state] if isinstance(state, list) else state
+        return public_state(json.loads(temporary.read_text("utf-8")))
 
 
 def parts_of(given: Mapping[str, Sequence[dspy.Example]], seed: int) -> Parts:

@@ -1,13 +1,12 @@
 """What a failed call is: typed here once, from the error that DSPy raises for it."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import dspy
 
-from decoevo_dspy.calls.digests import SECRET_OPTIONS
-from decoevo_dspy.errors import DecoEvoError, EndpointError
+from decoevo_dspy.calls.secrets import mask_error
+from decoevo_dspy.errors import DecoEvoError
 from decoevo_dspy.values.failures import FailureKind
 
 _FATAL = (
@@ -17,7 +16,6 @@ _FATAL = (
     dspy.LMConfigurationError,
     dspy.LMUnsupportedFeatureError,
 )
-_SECRETS = re.compile(r"(sk-|Bearer\s+)[\w\-.]{6,}", re.IGNORECASE)
 _PREFIXES: dict[str, FailureKind] = {
     "endpoint": "infrastructure",
     "context overflow": "overflow",
@@ -45,26 +43,16 @@ def kind_of(error: str) -> FailureKind:
     return _PREFIXES.get(error.partition(":")[0], "refused")
 
 
-def described(error: dspy.LMError, *, model: str, role: str, options: Mapping[str, Any]) -> str:
-    """Kind and sentence of a failed call, as the call store keeps them; ``options`` are the LM's, to mask its secrets.
+def described(error: dspy.LMError, options: Mapping[str, Any]) -> tuple[str, bool]:
+    """Kind and sentence of a failed call, as the call store keeps them, and whether sending it again cannot help.
 
-    Raises:
-        EndpointError: when sending it again cannot help.
+    ``options`` are the request's, to mask what is secret in them. The error itself must not be raised, nor chained to
+    what is raised: it, and what it was caused by, may quote a key.
     """
-    line = " ".join(str(error).split())
-    for name in SECRET_OPTIONS:
-        for secret in _strings(options.get(name)):
-            line = line.replace(secret, "…") if len(secret) > 3 else line
-    line = _SECRETS.sub(r"\1…", line)[:300]
+    line = " ".join(mask_error(str(error), options).split())[:300]
     if isinstance(error, dspy.ContextWindowExceededError):
-        return f"context overflow: {line}"
+        return f"context overflow: {line}", False
     refused = isinstance(error, dspy.LMInvalidRequestError)
     if isinstance(error, _FATAL) or (refused and error.status in (401, 403, 404)):
-        raise EndpointError(f"{model} (role {role}) cannot be used: {line}") from error
-    return f"refused request: {line}" if refused else f"endpoint: {type(error).__name__}: {line}"
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, Mapping):
-        return [text for part in value.values() for text in _strings(part)]
-    return [value] if isinstance(value, str) else []
+        return line, True
+    return f"refused request: {line}" if refused else f"endpoint: {type(error).__name__}: {line}", False

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import dspy
 
 from decoevo_dspy.calls.budget import Ledger
-from decoevo_dspy.calls.digests import digest, encodable, plain, visible_options
+from decoevo_dspy.calls.digests import digest, encodable, plain, recorded_options, visible_options
 from decoevo_dspy.calls.dspy_seam import MessageLM, Messages, carried, engine_state, send
 from decoevo_dspy.calls.executor import Executor
 from decoevo_dspy.calls.failing import CallFailed, described, kind_of
+from decoevo_dspy.calls.secrets import KNOWN, masked
 from decoevo_dspy.calls.store import Call, CallStore
+from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.seeds import derive
 
@@ -123,6 +125,8 @@ class RecordedLM(MessageLM):
         super().__init__(inner)
         self.role, self.recorder, self.as_it_came = role, recorder, as_it_came
         self._identity = [self.model, plain(engine_state(inner))]
+        KNOWN.learn_environment()
+        KNOWN.learn(self.kwargs)
         self.send_seed = ("seed" in inner.supported_params) if send_seed is None else send_seed
 
     def answer(self, prompt: str | None, messages: Messages | None, options: Mapping[str, Any]) -> list[Any]:
@@ -162,8 +166,8 @@ class RecordedLM(MessageLM):
     def _pending(self, scope: Scope, prompt: str | None, messages: Messages | None, params: dict[str, Any]) -> Call:
         """The request as a call that has no answer yet."""
         turns: Messages = messages if messages is not None else [{"role": "user", "content": prompt}]
-        visible = visible_options(params)
-        request_hash = digest([turns, visible, self._identity])
+        key = self.recorder.store.option_key
+        request_hash = digest([turns, visible_options(params, key), self._identity])
         sample = [scope.partition, scope.sample, params.get("rollout_id")]
         return Call(
             key=digest([self.recorder.seed, self.role, *sample, request_hash]),
@@ -174,7 +178,7 @@ class RecordedLM(MessageLM):
             model=self.model,
             request_hash=request_hash,
             messages=tuple((str(turn["role"]), _text(turn.get("content"))) for turn in turns),
-            params=visible,
+            params=recorded_options(params, key),
             outputs=[],
         )
 
@@ -182,15 +186,19 @@ class RecordedLM(MessageLM):
         """Send one request and describe what came back; endpoint errors that no retry can cure stop the run."""
         options = {key: value for key, value in params.items() if key not in ("rollout_id", "cache")}
         started = time.monotonic()
+        failure, fatal, sent = "", False, None
         with self.recorder.executor.slot():
             try:
                 sent = send(self.inner, prompt, messages, options)
             except dspy.LMError as error:
-                failure = described(error, model=self.model, role=self.role, options=params)
-                return replace(pending, error=failure, latency_s=time.monotonic() - started, finish_reason="error")
+                failure, fatal = described(error, params)
+        if fatal:  # raised out here, because an error that it were chained to may quote a key
+            raise EndpointError(f"{self.model} (role {self.role}) cannot be used: {failure}")
+        if sent is None:
+            return replace(pending, error=failure, latency_s=time.monotonic() - started, finish_reason="error")
         return replace(
             pending,
-            outputs=[encodable(plain(output)) for output in sent.outputs],
+            outputs=[masked(encodable(plain(output))) for output in sent.outputs],
             finish_reason=_finish_reason(sent.response),
             prompt_tokens=int(sent.usage.get("prompt_tokens") or 0),
             completion_tokens=int(sent.usage.get("completion_tokens") or 0),

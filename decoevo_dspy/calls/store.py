@@ -1,11 +1,13 @@
 """The call store: one row per model call, committed before anything cites it, and the source of every replay.
 
 SQLite in WAL mode. Message texts are stored once each, compressed, so that every prompt of a run can be dumped and
-a system prompt that ten thousand calls share costs one row. No key, header or environment value is ever written.
+a system prompt that ten thousand calls share costs one row. No key, header or environment value is ever written; what
+an option that must not be written is compared by, is a digest under a random key of the store's own.
 """
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -15,6 +17,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from decoevo_dspy.calls.secrets import mask
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts (hash BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
@@ -39,6 +43,7 @@ CREATE TABLE IF NOT EXISTS calls (
     at REAL NOT NULL
 );
 CREATE TABLE IF NOT EXISTS rollouts (key TEXT PRIMARY KEY, response TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -83,6 +88,13 @@ class CallStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(SCHEMA)
+        self.option_key = self._key("options")
+
+    def _key(self, name: str) -> bytes:
+        """A random key that all processes of this store share."""
+        self._db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (name, os.urandom(32)))
+        with closing(self._db.execute("SELECT value FROM keys WHERE name = ?", (name,))) as rows:
+            return bytes(rows.fetchone()[0])
 
     def close(self) -> None:
         """Close the database; the store cannot be used afterwards."""
@@ -106,7 +118,7 @@ class CallStore:
             (role, hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(), text)
             for role, text in call.messages
         ]
-        new = [(h, zlib.compress(text.encode("utf-8", "replace"), 1)) for _, h, text in parts if h not in self._texts]
+        new = [(h, _packed(text)) for _, h, text in parts if h not in self._texts]
         values = (
             call.key,
             call.run,
@@ -199,6 +211,10 @@ class CallStore:
             ):
                 messages.append((role, zlib.decompress(r.fetchone()[0]).decode("utf-8")))
         return tuple(messages)
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(mask(text).encode("utf-8", "replace"), 1)
 
 
 def _call(row: Sequence[Any], messages: tuple[tuple[str, str], ...]) -> Call:

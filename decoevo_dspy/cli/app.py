@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from decoevo_dspy.cli.printing import print_alignment, print_evaluation, print_json, print_result, print_summary
+from decoevo_dspy.cli.printing import print_alignment, print_evaluation, print_json, print_result, print_summary, safe
 from decoevo_dspy.commands.quiet import quieten, quieten_litellm
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, DecoEvoError
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fail(message: str, code: int) -> int:
     for line in message.splitlines():
-        print(f"error: {line}", file=sys.stderr)
+        print(f"error: {safe(line)}", file=sys.stderr)
     return code
 
 
@@ -252,7 +252,7 @@ def show(
     if as_json:
         print_json(show_json(run))
     else:
-        print(show_text(run, diff))
+        print(safe(show_text(run, diff)))
 
 
 @app.command()
@@ -274,7 +274,7 @@ def report(
     if as_json:
         print_json({"report": str(page)})
     else:
-        print(page)
+        print(safe(str(page)))
 
 
 @app.command()
@@ -290,7 +290,7 @@ def init(
     if as_json:
         print_json({"files": [str(file) for file in files]})
     else:
-        print("\n".join(map(str, files)))
+        print("\n".join(safe(str(file)) for file in files))
 
 
 @app.command()

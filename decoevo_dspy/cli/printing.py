@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from decoevo_dspy.calls.secrets import KNOWN, mask, masked
 from decoevo_dspy.errors import DecoEvoError
+from decoevo_dspy.reporting.text import printable
+
+
+def safe(text: str) -> str:
+    """A text that others wrote, as it may reach a terminal: no known secret, every control character escaped."""
+    KNOWN.learn_environment()
+    return printable(mask(text))
 
 
 def print_json(value: Any) -> None:
-    """One JSON object, without NaN, on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    """One JSON object, without NaN, on stdout; what a terminal would obey stands as ``\\u001b``."""
+    KNOWN.learn_environment()
+    text = json.dumps(masked(value), ensure_ascii=False, indent=2, allow_nan=False)
+    acting = {ord(ch): json.dumps(ch)[1:-1] for ch in set(text) if printable(ch) != ch}
+    sys.stdout.write(text.translate(acting) + "\n")
     sys.stdout.flush()
 
 
@@ -39,9 +50,9 @@ def print_summary(
         console = console_for_results()
         console.print(summary_table(summary))
         for failed in summary["failed"]:
-            console.print(f"failed: {failed['run']}: {failed['error']}", markup=False)
+            console.print(safe(f"failed: {failed['run']}: {failed['error']}"), markup=False)
         for file in [ExperimentFolder(out).summary_file, *written]:
-            console.print(str(file), markup=False, soft_wrap=True)
+            console.print(safe(str(file)), markup=False, soft_wrap=True)
     methods, seeds = asked
     failed = [run for run in summary["failed"] if run["method"] in methods and run["seed"] in seeds]
     if failed:
@@ -118,7 +129,7 @@ def print_alignment(found: dict[str, Any]) -> None:
 
     console = console_for_results()
     if found["run"] is not None:
-        title = escape(f"{found['run']} on {found['benchmark']}, {found['partition']}")
+        title = escape(safe(f"{found['run']} on {found['benchmark']}, {found['partition']}"))
         table = Table(title=title, title_justify="left")
         names = ("precision", "recall", "f1", "positive_precision", "positive_recall", "positive_f1")
         for name in ("generator skill", "precision", "recall", "F1", "P (positive)", "R (positive)", "F1 (positive)"):
@@ -132,7 +143,7 @@ def print_alignment(found: dict[str, Any]) -> None:
         console.print(table)
         for label, figures in (("last", found), ("initial", found["initial"])):
             for id, reason in () if label == "initial" and same else figures["failures"].items():
-                console.print(f"not aligned ({label}): {id}: {reason}", markup=False)
+                console.print(safe(f"not aligned ({label}): {id}: {reason}"), markup=False)
     rows = [("matcher", f"{found['matcher']}, prompt {found['matcher_prompt_hash'][:16]}")]
     if found.get("transfer"):
         rows.append(("transfer", f"optimised on {found['transfer']['from']}, aligned on {found['transfer']['to']}"))
@@ -152,7 +163,7 @@ def _print_calibration(figures: dict[str, Any]) -> None:
         table.add_column(name)
     for name, part in {"all": figures, **figures["by_stratum"]}.items():
         measures = (part[measure] for measure in ("balanced_accuracy", "macro_f1", "cohen_kappa"))
-        table.add_row(escape(name) or "(none)", *map(_fraction, measures), str(part["n"]))
+        table.add_row(escape(safe(name)) or "(none)", *map(_fraction, measures), str(part["n"]))
     console = console_for_results()
     console.print(table)
     if figures["ungraded"]:
@@ -171,7 +182,7 @@ def _print_rows(title: str, rows: Sequence[tuple[str, str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(show_header=False, box=None, title=escape(title) or None, title_justify="left")
+    table = Table(show_header=False, box=None, title=escape(safe(title)) or None, title_justify="left")
     for name, value in rows:
-        table.add_row(name, escape(value))
+        table.add_row(name, escape(safe(value)))
     console_for_results().print(table)

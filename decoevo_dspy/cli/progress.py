@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from decoevo_dspy.calls.budget import UNBUDGETED
+from decoevo_dspy.cli.printing import safe
 from decoevo_dspy.run.schema import (
     AnyEvent,
     AuditReported,
@@ -173,6 +174,7 @@ class Progress:
             if replayed or isinstance(event, RunSkipped):
                 self._skipped += self._share(view) - before
                 line = None if replayed else line
+        line = line if line is None else safe(line)
         if line is not None and (self.runs == 1 or isinstance(event, _ENDS)):
             self._say(view, line, event)
 

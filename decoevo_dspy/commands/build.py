@@ -13,6 +13,7 @@ from decoevo_dspy.benchmarks.base import Dataset, Grader
 from decoevo_dspy.benchmarks.presets import NAMES as PRESETS
 from decoevo_dspy.benchmarks.presets import preset
 from decoevo_dspy.calls.budget import Budget
+from decoevo_dspy.calls.secrets import KNOWN, MASK, mask_error, variable_shown
 from decoevo_dspy.commands.config import SIMULATED, Config, ModelTable
 from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.roles.lms import ROLES, RoleLMs, RoleOptions
@@ -184,7 +185,10 @@ def _lm(config: Config, role: str, table: ModelTable) -> dspy.BaseLM:
     if table.api_key_env:
         key = os.environ.get(table.api_key_env)
         if not key:
-            raise ConfigurationError(f"{place}.api_key_env: the environment variable {table.api_key_env} is not set")
+            name = variable_shown(table.api_key_env)
+            wrong = "the environment variable that it names" if name == MASK else f"the environment variable {name}"
+            raise ConfigurationError(f"{place}.api_key_env: {wrong} is not set; it takes a NAME, not the key itself")
+        KNOWN.learn_value(key)
         options["api_key"] = key
     elif table.api_base:
         options["api_key"] = "none"  # a local endpoint asks for none, but the clients insist on a value
@@ -196,7 +200,7 @@ def _lm(config: Config, role: str, table: ModelTable) -> dspy.BaseLM:
     try:
         return dspy.LM(model, engine="litellm", cache=False, **options)
     except (ValueError, dspy.LMError) as error:
-        line = " ".join(str(error).split())[:200]
+        line = " ".join(mask_error(str(error), options).split())[:200]
         raise ConfigurationError(f"{place}: {model} cannot be used with these options: {line}") from None
 
 

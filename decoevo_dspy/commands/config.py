@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from decoevo_dspy.calls.secrets import variable_shown
 from decoevo_dspy.commands.tables import (
     SIMULATED,
     BudgetTable,
@@ -41,8 +42,15 @@ class Config(Table):
         return folder / Path(text).expanduser()
 
     def resolved(self) -> dict[str, Any]:
-        """What ``run.json`` quotes: every key with its value. There are no secrets in a config."""
-        return self.model_dump(mode="json", exclude_none=True)
+        """What ``run.json`` quotes: every key with its value. There are no secrets in a config.
+
+        Where somebody took ``api_key_env`` for the key itself, it is left out.
+        """
+        found = self.model_dump(mode="json", exclude_none=True)
+        for table in found["models"].values():
+            if "api_key_env" in table:
+                table["api_key_env"] = variable_shown(table["api_key_env"])
+        return found
 
     def changed(self, **optimizer: Any) -> "Config":
         """A copy with other ``[optimizer]`` keys."""

@@ -99,8 +99,10 @@ class ModelTable(Table):
             parts = urlsplit(self.api_base)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError('api_base must look like "http://host:port/v1"')
-            if parts.username or parts.password or parts.query:
-                raise ValueError("api_base must not hold a user, a password or a query; name the key by api_key_env")
+            if parts.username or parts.password or parts.query or parts.fragment:
+                raise ValueError(
+                    "api_base must not hold a user, a password, a query or a fragment; name the key by api_key_env"
+                )
         if (self.world or self.world_seed) and self.model not in (SIMULATED, None):
             raise ValueError(f'world and world_seed belong to model = "{SIMULATED}"')
         return self

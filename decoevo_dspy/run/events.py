@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from decoevo_dspy.calls.secrets import masked
 from decoevo_dspy.errors import DataError, ReplayDiverged
 from decoevo_dspy.run.schema import SCHEMA, AnyEvent, Event, check_version
 
@@ -93,8 +94,8 @@ class EventLog:
 
 
 def _plain(event: Mapping[str, Any]) -> Event:
-    """The event as it will be read back: JSON types only, lone surrogates replaced, NaN refused."""
-    text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+    """The event as it will be read back: JSON types only, secrets masked, lone surrogates replaced, NaN refused."""
+    text = json.dumps(masked(event), ensure_ascii=False, allow_nan=False)
     return json.loads(text.encode("utf-8", "replace").decode("utf-8"))
 
 

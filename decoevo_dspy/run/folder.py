@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
+from decoevo_dspy.calls.secrets import mask, masked
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import ConfigurationError, DataError, NewerVersion, RunLocked
 from decoevo_dspy.run.events import Callback, EventLog, read_events
@@ -24,13 +25,16 @@ from decoevo_dspy.values.skill import Skill
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a UTF-8 file through a temporary file, fsync and rename; a reader sees the old text or the new."""
+    """Write a UTF-8 file through a temporary file, fsync and rename; a reader sees the old text or the new.
+
+    Secrets that this process knows of are masked.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         os.chmod(name, 0o644)  # mkstemp's 0600 would keep a report from those it is written for
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+            file.write(mask(text))
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
@@ -41,7 +45,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """`write_atomic` of readable JSON; NaN is refused."""
-    write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    write_atomic(path, json.dumps(masked(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -208,7 +208,8 @@ class Session:
 
     def identities(self) -> dict[str, str]:
         """Model name and a digest of its options for every role of the loop; where it stands may change."""
-        return {role: identity(self.role_lms.lm(role)) for role in ROLES if role not in ("grader", "matcher")}
+        key = self.recorder.store.option_key
+        return {role: identity(self.role_lms.lm(role), key) for role in ROLES if role not in ("grader", "matcher")}
 
     def models(self) -> dict[str, str]:
         """The model name of every role (grader and matcher only where they have their own)."""

@@ -12,6 +12,7 @@ from dspy import AdapterParseError
 from decoevo_dspy.calls.digests import digest, identity
 from decoevo_dspy.calls.failing import CallFailed
 from decoevo_dspy.calls.recording import RecordedLM, Scope, call_scope
+from decoevo_dspy.calls.secrets import mask
 from decoevo_dspy.calls.store import Call
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.roles.base import NoReply, ReplyCounts, fit, no_reply, signature_of, unread
@@ -95,7 +96,7 @@ class SkilledStudent:
         self.lm = (
             record(None) if None in [p.lm for _, p in student.named_predictors()] else next(iter(wrapped.values()))
         )
-        self._fingerprint = digest([_state(self._base), identity(self.lm.inner)])
+        self._fingerprint = digest([_state(self._base), identity(self.lm.inner, self.lm.recorder.store.option_key)])
         self._programs: dict[str, dspy.Module] = {}
         self._reached: set[str] = set()
 
@@ -156,7 +157,7 @@ class SkilledStudent:
             except DecoEvoError:
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary to the user's program: recorded, never a bad answer
-                return NoReply(kind="program", reason=f"{type(error).__name__}: {error}"[:300])
+                return NoReply(kind="program", reason=mask(f"{type(error).__name__}: {error}")[:300])
         self._check_reached(skill, [text for call in scope.calls for _, text in call.messages])
         text = self._response(prediction).strip()
         return text or NoReply(kind="empty", reason="the response is empty")
@@ -181,7 +182,7 @@ class SkilledStudent:
                 f"the student's prediction has no field {name or 'to judge'!r} (it has {', '.join(fields) or 'none'}); "
                 "give response_field"
             )
-        return str(prediction[name] if prediction[name] is not None else "")
+        return mask(str(prediction[name] if prediction[name] is not None else ""))
 
     def _fit(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         """The inputs, cut to the solver's window, and how many were cut."""
