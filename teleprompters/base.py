@@ -5,9 +5,10 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from inspect import cleandoc
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -47,7 +48,7 @@ from decoevo_dspy.teleprompters.method import Method, no_audits
 from decoevo_dspy.teleprompters.state import Parts, State
 from decoevo_dspy.values.leaks import LeakGuard, shingle_hashes
 from decoevo_dspy.values.partition import check_distinct, interleave
-from decoevo_dspy.values.settings import Settings
+from decoevo_dspy.values.settings import NAMES, Settings, described, option
 from decoevo_dspy.values.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
 from decoevo_dspy.values.task import Task
 
@@ -55,27 +56,9 @@ SHARES = {"train": 0.4, "probe": 0.15, "solver_gate": 0.225, "generator_gate": 0
 """How a lone trainset is dealt to the partitions (ours)."""
 
 
-class CoEvolution(Teleprompter):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoEvolution(Settings, Teleprompter):
     """Base of every compared method; use one of its subclasses.
-
-    Args:
-        task: the public description from which π_str is built, and the initial skills.
-        role_lms: LMs by role; a role without one uses the LM of the DSPy context.
-        num_threads: largest number of concurrent model calls, 1…256; default 8.
-        budget: caps on logical calls, tokens and paid money; the first one reached stops the run with its state saved.
-        seed: from which all randomness is derived; default 0.
-        log_dir: the run's folder; ``None`` keeps log and calls in memory.
-        resume: go on with the run in ``log_dir``; it replays what is committed and repeats no call.
-        callbacks: called with every event of the run.
-        skill_target: the predictor that carries the skill; ``None`` lets all of them share it.
-        evolve_generator: False switches the outer loop off, which makes any method SkillOpt; default True.
-        response_field: the field of the student's prediction that is judged; default ``response``, else the last.
-
-    The other keywords are the settings of `decoevo_dspy.values.settings.Settings`, with symbols, units, ranges,
-    defaults and sources there: steps (12), batch_size (16), audit_every K (3), patience M (2), epsilon ε (0.0),
-    delta δ (0.02), eta η (0.01), tau_tie τ_tie (0.05), gamma γ (0.05), rollouts L (4), pairs_per_question (2),
-    edit_budget (4), failure_below (0.7), judge_mode ("criterion"), both_orders (False), max_ungraded (0.1),
-    verify_rubrics ("fresh"), contrastive_objective ("resolution"), verify_z (1.645), gate_z (0.0).
 
     Raises:
         ConfigurationError: for an impossible value, with the allowed range.
@@ -83,81 +66,50 @@ class CoEvolution(Teleprompter):
 
     method: ClassVar[Method]
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        steps: int = Settings.steps,
-        batch_size: int = Settings.batch_size,
-        audit_every: int = Settings.audit_every,
-        patience: int = Settings.patience,
-        epsilon: float = Settings.epsilon,
-        delta: float = Settings.delta,
-        eta: float = Settings.eta,
-        tau_tie: float = Settings.tau_tie,
-        gamma: float = Settings.gamma,
-        rollouts: int = Settings.rollouts,
-        pairs_per_question: int = Settings.pairs_per_question,
-        edit_budget: int = Settings.edit_budget,
-        failure_below: float = Settings.failure_below,
-        judge_mode: Literal["criterion", "rubric", "logprob"] = Settings.judge_mode,
-        both_orders: bool = Settings.both_orders,
-        role_lms: RoleLMs | None = None,
-        num_threads: int = 8,
-        budget: Budget | None = None,
-        seed: int = 0,
-        log_dir: str | Path | None = None,
-        resume: bool = False,
-        callbacks: Iterable[Callback] | None = None,
-        max_ungraded: float = Settings.max_ungraded,
-        verify_rubrics: Literal["fresh", "cached"] = Settings.verify_rubrics,
-        contrastive_objective: Literal["net", "resolution"] = Settings.contrastive_objective,
-        verify_z: float = Settings.verify_z,
-        gate_z: float = Settings.gate_z,
-        max_skill_chars: int = Settings.max_skill_chars,
-        solver_temperature: float = Settings.solver_temperature,
-        verify_temperature: float = Settings.verify_temperature,
-        skill_target: str | None = None,
-        response_field: str | None = None,
-        evolve_generator: bool = True,
-    ) -> None:
-        super().__init__()
-        if not isinstance(task, Task):
-            raise ConfigurationError(f"task: give a decoevo_dspy.Task, not {type(task).__name__}")
-        self.task = task
-        self.settings = Settings(
-            steps=steps,
-            batch_size=batch_size,
-            audit_every=audit_every,
-            patience=patience,
-            epsilon=epsilon,
-            delta=delta,
-            eta=eta,
-            tau_tie=tau_tie,
-            gamma=gamma,
-            rollouts=rollouts,
-            pairs_per_question=pairs_per_question,
-            edit_budget=edit_budget,
-            failure_below=failure_below,
-            judge_mode=judge_mode,
-            both_orders=both_orders,
-            max_ungraded=max_ungraded,
-            verify_rubrics=verify_rubrics,
-            contrastive_objective=contrastive_objective,
-            verify_z=verify_z,
-            gate_z=gate_z,
-            max_skill_chars=max_skill_chars,
-            solver_temperature=solver_temperature,
-            verify_temperature=verify_temperature,
-        )
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise ConfigurationError(f"seed = {seed!r}: give a whole number")
-        self.role_lms = role_lms or RoleLMs()
-        self.num_threads, self.budget, self.seed = checked_threads(num_threads), budget or Budget(), seed
-        self.log_dir, self.resume = Path(log_dir) if log_dir is not None else None, resume
-        self.callbacks = list(callbacks or ())
-        self.skill_target, self.response_field = skill_target, response_field
-        self.evolve_generator = evolve_generator
+    task: Task = field(
+        kw_only=False,
+        metadata={"meaning": "the public description from which π_str is built, and the initial skills"},
+    )
+    role_lms: RoleLMs = option(
+        default_factory=RoleLMs, meaning="LMs by role; a role without one uses the LM of the DSPy context"
+    )
+    num_threads: int = option(8, meaning="largest number of concurrent model calls, 1 to 256")
+    budget: Budget = option(
+        default_factory=Budget,
+        meaning="caps on logical calls, tokens and paid money; the first one reached stops the run, its state saved",
+    )
+    seed: int = option(0, meaning="from which all randomness is derived")
+    log_dir: str | Path | None = option(None, meaning="the run's folder; None keeps log and calls in memory")
+    resume: bool = option(
+        False, meaning="go on with the run in log_dir: it replays what is committed and repeats no call"
+    )
+    callbacks: Iterable[Callback] = option((), meaning="called with every event of the run")
+    skill_target: str | None = option(
+        None, meaning="the predictor that carries the skill; None lets all of them share it"
+    )
+    response_field: str | None = option(
+        None, meaning='the field of the student\'s prediction that is judged; None is "response", else the last'
+    )
+    evolve_generator: bool = option(True, meaning="False switches the outer loop off, which makes any method SkillOpt")
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\n{described(cls, fields(CoEvolution))}\n"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.task, Task):
+            raise ConfigurationError(f"task: give a decoevo_dspy.Task, not {type(self.task).__name__}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise ConfigurationError(f"seed = {self.seed!r}: give a whole number")
+        checked_threads(self.num_threads)
+        self.role_lms, self.budget = self.role_lms or RoleLMs(), self.budget or Budget()
+        self.log_dir = Path(self.log_dir) if self.log_dir is not None else None
+        self.callbacks = list(self.callbacks or ())
+
+    @property
+    def settings(self) -> Settings:
+        """The settings alone."""
+        return Settings(**{name: getattr(self, name) for name in NAMES})
 
     def compile(  # pyright: ignore[reportIncompatibleMethodOverride] - unknown keywords must raise
         self,
@@ -199,7 +151,7 @@ class CoEvolution(Teleprompter):
         ``store`` is an experiment's shared call store; ``protected`` are hashes of text that no skill may copy (gold,
         test questions); ``partitions`` are the id lists to record; ``config`` is what ``run.json`` quotes.
         """
-        folder = Run(self.log_dir) if self.log_dir else None
+        folder = Run(Path(self.log_dir)) if self.log_dir else None
         own_store = None
         with folder.held() if folder else nullcontext():
             if folder:

@@ -5,9 +5,6 @@ from decoevo_dspy.teleprompters.method import Method
 
 
 class DecoEvo(CoEvolution):
-    """Score-decoupled co-evolution of a solver skill and a rubric-generator skill (docs/METHOD.md §2).
+    """Score-decoupled co-evolution of a solver skill and a rubric-generator skill (docs/METHOD.md §2)."""
 
-    Keywords and errors: see `decoevo_dspy.teleprompters.base.CoEvolution`.
-    """
-
-    method = Method(name="decoevo")
+    method = Method(name="decoevo", part="main")

@@ -7,8 +7,7 @@ from decoevo_dspy.teleprompters.method import Method, no_audits
 class SkillOpt(CoEvolution):
     """The solver-only baseline: DecoEvo without its outer loop (docs/METHOD.md §11).
 
-    Keywords and errors: see `decoevo_dspy.teleprompters.base.CoEvolution`; those of the outer loop have no effect here,
-    so that one configuration serves every method.
+    Keywords of the outer loop have no effect here, so that one configuration serves every method.
     """
 
-    method = Method(name="skillopt", audits=no_audits)
+    method = Method(name="skillopt", part="baseline", audits=no_audits)

@@ -5,9 +5,11 @@ from decoevo_dspy.teleprompters.method import Method, no_audits
 
 
 class TaskPrior(CoEvolution):
-    """The control for a richer prior: SkillOpt whose generator skill holds the structural-audit specification.
+    """The control for a richer prior: SkillOpt whose generator skill holds the structural-audit specification."""
 
-    Keywords and errors: see `decoevo_dspy.teleprompters.base.CoEvolution`.
-    """
-
-    method = Method(name="task-prior", audits=no_audits, prior=True)
+    method = Method(
+        name="task-prior",
+        rival=("The richer prior", "the public task specification appended to a fixed generator"),
+        audits=no_audits,
+        prior=True,
+    )

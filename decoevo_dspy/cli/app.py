@@ -352,9 +352,11 @@ def _names(text: str) -> list[str]:
 
 
 def _steps(config: "Config") -> int:
+    from decoevo_dspy.teleprompters import METHODS
     from decoevo_dspy.values.settings import Settings
 
-    return 1 if config.optimizer.method == "zero-shot" else int(config.optimizer.settings.get("steps", Settings.steps))
+    optimises = METHODS[config.optimizer.method].method.optimises
+    return int(config.optimizer.settings.get("steps", Settings.steps)) if optimises else 1
 
 
 def _experiment(

@@ -256,7 +256,7 @@ def build_optimizer(
     """The optimiser of ``optimizer.method``; ``budget`` replaces the config's."""
     table = config.optimizer
     settings = table.settings
-    if table.method == "budget-matched":
+    if METHODS[table.method].method.budget_of:
         settings.pop("steps", None)  # its budget decides
     return METHODS[table.method](
         build_task(config),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.run.folder import write_atomic
+from decoevo_dspy.values.settings import SETTINGS, Settings
 
-CONFIG = """# What decoevo optimises, on which data, with which models. Try it with: decoevo optimize decoevo.toml
+_TEMPLATE = """# What decoevo optimises, on which data, with which models. Try it with: decoevo optimize decoevo.toml
 # Paths are relative to this file.
 
 [task]
@@ -32,18 +33,31 @@ default = { model = "simulated" }  # offline and free, made for the simulated be
 
 [optimizer]
 method = "decoevo"                 # or zero-shot, skillopt, sc-coevo, task-prior, budget-matched, direct-audit, …
-steps = 4                          # inner steps
-batch_size = 4                     # train questions per step
-audit_every = 2                    # K: steps between audits
-judge_mode = "rubric"              # criterion | rubric | logprob
 num_threads = 8                    # concurrent model calls
 seed = 0
+{settings}
 
 [budget]                           # the first cap reached stops the run with its state saved
 max_calls = 5000
 max_tokens = 5000000
 # max_usd = 5.0
 """
+
+SMALL = {"steps": 4, "batch_size": 4, "audit_every": 2, "judge_mode": "rubric"}
+"""Settings of the sample: it has two dozen questions."""
+
+
+def _settings() -> str:
+    """Every setting with its meaning; those of the sample first, the others as comments with their defaults."""
+    lines = [f"{f'{name} = {json.dumps(value)}':<34} # {SETTINGS[name]}" for name, value in SMALL.items()]
+    others = {name: getattr(Settings, name) for name in SETTINGS if name not in SMALL}
+    return "\n".join(
+        lines + [f"{f'# {name} = {json.dumps(value)}':<34} # {SETTINGS[name]}" for name, value in others.items()]
+    )
+
+
+CONFIG = _TEMPLATE.replace("{settings}", _settings())
+"""What ``decoevo init`` writes."""
 
 TOPICS = (
     "my sink drips at night", "my neighbour's dog barks all day", "a train strike falls on my travel day",

@@ -7,6 +7,7 @@ Wording follows the interval: on one side of 0 after Holm's adjustment it "holds
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from decoevo_dspy.reporting.compared import BASELINE, COUPLED, MAIN, RIVALS
 from decoevo_dspy.reporting.measures import Contrast, accepted, contrast, family
 from decoevo_dspy.reporting.projection import Experiment
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, plural, signed
@@ -16,13 +17,6 @@ ALPHA = 0.05
 FEW_SEEDS = 5
 
 State = Literal["holds", "suggestive", "open", "against", "undecided", "not measured"]
-
-EXPLANATIONS = (
-    ("sc-coevo", "The decoupling", "same audits and proposals, but a generator is accepted by the solver's score"),
-    ("budget-matched", "The extra budget", "SkillOpt with more steps, up to DecoEvo's calls and tokens"),
-    ("task-prior", "The richer prior", "the public task specification appended to a fixed generator"),
-    ("direct-audit", "The audit text", "the audit findings go to the solver's rewriter; the generator stays fixed"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +34,7 @@ class Explanation:
     @property
     def label(self) -> str:
         """The state in a few words; a rival that does not reach DecoEvo is not enough, the decoupling is supported."""
-        coupled = self.control == "sc-coevo"
+        coupled = self.control == COUPLED
         return {
             "holds": "supported" if coupled else "not enough by itself",
             "suggestive": "suggested only" if coupled else "probably not enough by itself",
@@ -64,13 +58,13 @@ class Answer:
 
 def answer(experiment: Experiment) -> Answer:
     """Compose the answer from paired contrasts; Holm over the four leads."""
-    gain = contrast(experiment, "decoevo", "skillopt")
-    written = (experiment.summary.get("methods", {}).get("decoevo") or {}).get("vs_skillopt") or {}
+    gain = contrast(experiment, MAIN, BASELINE)
+    written = (experiment.summary.get("methods", {}).get(MAIN) or {}).get("vs_skillopt") or {}
     gain = replace(gain, p_holm=written.get("p_holm"))
-    leads = family([contrast(experiment, "decoevo", control) for control, _, _ in EXPLANATIONS])
+    leads = family([contrast(experiment, MAIN, control) for control in RIVALS])
     explanations = tuple(
         _explanation(experiment, control, title, what, lead)
-        for (control, title, what), lead in zip(EXPLANATIONS, leads, strict=True)
+        for (control, (title, what)), lead in zip(RIVALS.items(), leads, strict=True)
     )
     return Answer(
         headline=_headline(gain),
@@ -112,7 +106,7 @@ stand for themselves."
     by_state: dict[str, list[str]] = {}
     for one in explanations:
         by_state.setdefault(one.state, []).append(one.title.removeprefix("The "))
-    coupled = next(one for one in explanations if one.control == "sc-coevo")
+    coupled = next(one for one in explanations if one.control == COUPLED)
     rivals = {s: [n for n in names if n != "decoupling"] for s, names in by_state.items()}
     said: list[str] = [_on_decoupling(coupled)]
     if rivals.get("holds"):
@@ -152,11 +146,11 @@ def _was(names: list[str]) -> str:
 
 
 def _explanation(experiment: Experiment, control: str, title: str, what: str, lead: Contrast) -> Explanation:
-    gain, state = contrast(experiment, control, "skillopt"), _state(lead)
+    gain, state = contrast(experiment, control, BASELINE), _state(lead)
     verdict = f"{lead.reason}." if state == "not measured" else f"DecoEvo − {control}: {figures(lead)}."
     if gain.mean is not None:
         verdict += f" {control} − SkillOpt: {figures(gain)}."
-        whole = contrast(experiment, "decoevo", "skillopt")
+        whole = contrast(experiment, MAIN, BASELINE)
         if whole.direction == 1 and whole.mean and gain.direction == 1:
             verdict += f" That is {number(100 * gain.mean / whole.mean, 0)} % of DecoEvo's gain."
     return Explanation(control=control, title=title, what=what, lead=lead, gain=gain, state=state, verdict=verdict)

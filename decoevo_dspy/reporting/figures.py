@@ -16,6 +16,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from decoevo_dspy.reporting.compared import BASELINE, MAIN
 from decoevo_dspy.reporting.measures import (
     Point,
     carried_forward,
@@ -216,7 +217,7 @@ def _scores(experiment: Experiment) -> Drawing | None:
         for axis, panel in zip(axes, panels, strict=True):
             for row, method in enumerate(methods):
                 values = [s for s in scores(experiment, method, panel).values() if s is not None]
-                colour = theme.mark if method == "decoevo" else theme.official
+                colour = theme.mark if method == MAIN else theme.official
                 axis.plot(
                     values, [row + 0.24] * len(values), "o", color=colour, alpha=0.6, markersize=4, markeredgewidth=0
                 )
@@ -237,7 +238,7 @@ def _scores(experiment: Experiment) -> Drawing | None:
 
 
 def _gains(experiment: Experiment) -> Drawing | None:
-    found = {m: contrast(experiment, m, "skillopt") for m in experiment.methods if m != "skillopt"}
+    found = {m: contrast(experiment, m, BASELINE) for m in experiment.methods if m != BASELINE}
     found = {m: one for m, one in found.items() if one.mean is not None}
     if not found:
         return None
@@ -247,7 +248,7 @@ def _gains(experiment: Experiment) -> Drawing | None:
         axis = figure.subplots()
         axis.axvline(0, color=theme.ink, linewidth=0.9)
         for row, (method, one) in enumerate(found.items()):
-            colour = theme.mark if method == "decoevo" else theme.official
+            colour = theme.mark if method == MAIN else theme.official
             _whisker(axis, row, one.mean or 0.0, one.interval, colour)
             right = (one.interval or (0.0, one.mean or 0.0))[1]
             axis.annotate(
@@ -288,7 +289,7 @@ def _cost(experiment: Experiment) -> Drawing | None:
     def draw(theme: Theme) -> Figure:
         figure = Figure(figsize=(WIDTH, 1.5 + 0.34 * len(methods)), layout="constrained")
         axis = figure.subplots()
-        base = tokens(experiment, "skillopt")
+        base = tokens(experiment, BASELINE)
         most = max(tokens(experiment, m) or 0.0 for m in methods)
         unit, label = (1e6, "million tokens") if most >= 2e6 else (1e3, "thousand tokens")
         for row, method in enumerate(methods):

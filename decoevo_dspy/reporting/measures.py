@@ -12,9 +12,6 @@ from decoevo_dspy.rules.statistics import MeanSD, PairedDifference
 from decoevo_dspy.run.schema import IncumbentScored, SolverDecision
 from decoevo_dspy.run.standing import standings
 
-CONTROLS = ("task-prior", "budget-matched", "direct-audit")
-ABLATIONS = ("no-structural", "no-contrastive", "no-blind", "no-near-tie", "no-verification", "no-distillation")
-
 
 def seeds_of(experiment: Experiment) -> list[int]:
     """The seeds that were to run."""

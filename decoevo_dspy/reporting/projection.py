@@ -9,28 +9,12 @@ from typing import Any
 
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting.candidates import CandidateView, candidates_of
+from decoevo_dspy.reporting.compared import ORDER, in_order
 from decoevo_dspy.reporting.summary import figures_of
 from decoevo_dspy.reporting.text import printable
 from decoevo_dspy.run.folder import ExperimentFolder, Run
 from decoevo_dspy.run.schema import Event, Official, OfficialIncomplete, ProcessStarted, RunStarted, RunStopped, of
 from decoevo_dspy.run.standing import Standing, fold
-
-METHODS = (
-    "zero-shot",
-    "skillopt",
-    "sc-coevo",
-    "decoevo",
-    "task-prior",
-    "budget-matched",
-    "direct-audit",
-    "no-structural",
-    "no-contrastive",
-    "no-blind",
-    "no-near-tie",
-    "no-verification",
-    "no-distillation",
-)
-"""The compared methods in the order in which tables show them (docs/METHOD.md §11)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +64,7 @@ class RunReading:
         return str(self._named("benchmark") or configured or named or (self.started and self.started.task) or "run")
 
     def _named(self, part: str) -> str | None:
-        methods = "|".join(map(re.escape, METHODS))
+        methods = "|".join(map(re.escape, ORDER))
         match = re.fullmatch(rf"(?P<benchmark>.+?)-(?P<method>{methods}|[a-z]+)-seed(?P<seed>\d+)", self.name)
         return match[part] if match else None
 
@@ -204,12 +188,6 @@ class Experiment:
                 else:
                     found.setdefault(str(entry), "it failed")
         return found
-
-
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Methods, each once: the known ones in table order, then others by name."""
-    names = set(methods)
-    return [m for m in METHODS if m in names] + sorted(names - set(METHODS))
 
 
 def load_run(path: Path) -> RunReading:

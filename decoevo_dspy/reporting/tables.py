@@ -10,9 +10,8 @@ from typing import Any
 from rich.table import Table as RichTable
 
 from decoevo_dspy.reporting import paper
+from decoevo_dspy.reporting.compared import ABLATIONS, BASELINE, CONTROLS, COUPLED, MAIN, in_order
 from decoevo_dspy.reporting.measures import (
-    ABLATIONS,
-    CONTROLS,
     Contrast,
     accepted,
     contrast,
@@ -26,7 +25,7 @@ from decoevo_dspy.reporting.measures import (
     usage_by_role,
     usage_total,
 )
-from decoevo_dspy.reporting.projection import Experiment, in_order, load_experiments
+from decoevo_dspy.reporting.projection import Experiment, load_experiments
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, printable, ratio, signed, span
 from decoevo_dspy.rules.statistics import MeanSD
 from decoevo_dspy.run.folder import write_atomic
@@ -129,21 +128,21 @@ def main_table(experiment: Experiment) -> Table:
 
 
 def _versus(experiment: Experiment, method: str, written: Mapping[str, Any] | None) -> tuple[str, str, str]:
-    if method == "skillopt":
+    if method == BASELINE:
         return "reference", "–", "–"
     if written and written.get("mean") is not None:
-        why = written.get("reason") or contrast(experiment, method, "skillopt").why_undefined
+        why = written.get("reason") or contrast(experiment, method, BASELINE).why_undefined
         bounds = f" {interval(written['ci95'])}" if written.get("ci95") else f" (no interval: {why})"
         return f"{signed(written['mean'])}{bounds}", p_value(written.get("p")), p_value(written.get("p_holm"))
-    one = contrast(experiment, method, "skillopt")
+    one = contrast(experiment, method, BASELINE)
     return difference(one), p_value(one.difference.p if one.difference else None), "–"
 
 
 def control_table(experiment: Experiment) -> Table:
     """Rival explanations: gain over SkillOpt and distance to DecoEvo, beside the paper's."""
-    methods = ["decoevo", "sc-coevo", *CONTROLS]
-    gains = family([contrast(experiment, m, "skillopt") for m in methods])
-    leads = family([contrast(experiment, "decoevo", m) for m in methods if m != "decoevo"])
+    methods = [MAIN, COUPLED, *CONTROLS]
+    gains = family([contrast(experiment, m, BASELINE) for m in methods])
+    leads = family([contrast(experiment, MAIN, m) for m in methods if m != MAIN])
     rows = []
     for method, gain, lead in zip(methods, gains, [None, *leads], strict=True):
         reported, below = paper.OVER_SKILLOPT[method], paper.BELOW_DECOEVO.get(method)
@@ -169,7 +168,7 @@ def control_table(experiment: Experiment) -> Table:
 
 def ablation_table(experiment: Experiment) -> Table:
     """What is lost without one part, beside the paper's loss."""
-    losses = family([contrast(experiment, "decoevo", method) for method in ABLATIONS])
+    losses = family([contrast(experiment, MAIN, method) for method in ABLATIONS])
     rows = []
     for method, loss in zip(ABLATIONS, losses, strict=True):
         reported = paper.ABLATION_LOSS[method]
@@ -196,13 +195,13 @@ def order_note(experiment: Experiment) -> str:
     said: list[str] = []
     level: list[str] = []
     above: list[str] = []
-    for method in ("decoevo", "sc-coevo", *CONTROLS):
-        one, reported = contrast(experiment, method, "skillopt"), paper.OVER_SKILLOPT[method]
+    for method in (MAIN, COUPLED, *CONTROLS):
+        one, reported = contrast(experiment, method, BASELINE), paper.OVER_SKILLOPT[method]
         expected = 1 if reported.low > 0 else -1
         if one.direction is not None and one.direction == -expected:
             said.append(f"{method} {_side(one.direction)} SkillOpt, in the paper {_side(expected)} it")
     for method in (*CONTROLS, *ABLATIONS):
-        direction = contrast(experiment, "decoevo", method).direction
+        direction = contrast(experiment, MAIN, method).direction
         (above if direction == -1 else level if direction == 0 else []).append(method)
     if above:
         said.append(f"{listed(above)} above DecoEvo, in the paper below it")
@@ -236,7 +235,7 @@ def gap_table(experiment: Experiment) -> Table | None:
 
 def cost_table(experiment: Experiment) -> Table:
     """Cost per run by method."""
-    base = tokens(experiment, "skillopt")
+    base = tokens(experiment, BASELINE)
     rows = []
     for method in experiment.methods:
         total, used = usage_total(experiment, method), tokens(experiment, method)
@@ -293,7 +292,7 @@ def _money(experiment: Experiment, usd: float | None) -> str:
 
 
 def _strong(methods: Sequence[str]) -> tuple[int, ...]:
-    return tuple(i for i, method in enumerate(methods) if method == "decoevo")
+    return tuple(i for i, method in enumerate(methods) if method == MAIN)
 
 
 # --- CSV
@@ -334,11 +333,11 @@ def _tidy(experiment: Experiment) -> Iterator[dict[str, Any]]:
         yield from _cost_rows(experiment, method)
         yield from _checkpoint_rows(experiment, method)
     base = benchmarks[0] if len(benchmarks) == 1 else "average"
-    over = [m for m in experiment.methods if m != "skillopt"]
+    over = [m for m in experiment.methods if m != BASELINE]
     for table, contrasts in (
-        ("vs_skillopt", [contrast(experiment, m, "skillopt") for m in over]),
-        ("controls", [contrast(experiment, "decoevo", m) for m in ("sc-coevo", *CONTROLS)]),
-        ("ablations", [contrast(experiment, "decoevo", m) for m in ABLATIONS]),
+        ("vs_skillopt", [contrast(experiment, m, BASELINE) for m in over]),
+        ("controls", [contrast(experiment, MAIN, m) for m in (COUPLED, *CONTROLS)]),
+        ("ablations", [contrast(experiment, MAIN, m) for m in ABLATIONS]),
     ):
         for one in family(contrasts):
             yield _contrast_row(table, base, one)

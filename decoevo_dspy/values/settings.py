@@ -1,78 +1,20 @@
-"""Every setting of an optimisation, with its symbol, unit, range, default and source. Pure.
+"""Every setting of an optimisation, each as one annotated field. Pure.
 
-The same names are constructor keywords of every teleprompter and keys of ``[optimizer]`` in a config file.
+A field holds the default, the allowed values, symbol, meaning, unit, source and, where there is one, the range of a
+pilot search. Constructor keywords, keys of ``[optimizer]``, the written ``decoevo.toml``, docstrings and error messages
+come from it; see `described`.
 """
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal
 
 from decoevo_dspy.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of one run. See docs/METHOD.md §13; "ours" marks what the paper leaves open.
-
-    Attributes:
-        steps: inner steps; ≥ 0, default 12 (ours). 0 optimises nothing.
-        batch_size: train questions per step, |B_t|; ≥ 1, default 16 (ours).
-        audit_every: K, inner steps from one audit to the next; ≥ 1, default 3 (pilot 1…6).
-        patience: M, rejections in a row that trigger an audit early; ≥ 1, default 2 (pilot 1…4).
-        epsilon: ε, gain in J that the solver gate asks for; in [0, 1], default 0.
-        delta: δ, rise that the generator gate asks of some objective; in (0, 1], default 0.02 (pilot 0.005…0.1).
-        eta: η, fall that it tolerates of any objective; in [0, 1], default 0.01 (pilot 0…0.05).
-        tau_tie: τ_tie, largest score gap of a near-tie; in [0, 1], default 0.05 (pilot 0.01…0.2).
-        gamma: γ, margin from which a pair counts as resolved; in (0, 1], default 0.05 (pilot 0.01…0.3).
-        rollouts: L, responses per question in the contrastive audit; ≥ 2, default 4.
-        pairs_per_question: near-ties kept per question, smallest gaps first; ≥ 1, default 2 (ours).
-        edit_budget: edits per rewrite; 1…6, default 4.
-        failure_below: a verdict below this is a failure; in (0, 1], default 0.7.
-        judge_mode: "criterion" (a call per criterion), "rubric" (a call per rubric) or "logprob" (token probabilities).
-        both_orders: ask for every blind preference in both orders and keep what agrees (ours), default False.
-        verify_rubrics: "fresh" draws the rubrics and verdicts of both generators again for the contrastive objective
-            (ours; default), "cached" is the paper's literal reading.
-        contrastive_objective: "resolution" is the share of resolved pairs (the paper's; default, see docs/EVIDENCE.md),
-            "net" takes the reversed share off (ours).
-        verify_z: standard errors that a rise must exceed as well; ≥ 0, default 1.645 (ours), 0 is the paper's rule.
-        gate_z: the same for the solver gate; ≥ 0, default 0 (ours).
-        max_ungraded: largest share of a gate's items that may be ungraded; in [0, 1), default 0.1 (ours).
-        max_skill_chars: length cap of a skill in characters; ≥ 200, default 8000 (ours).
-        solver_temperature: sampling temperature of responses; in [0, 2], default 0.7 (ours).
-        verify_temperature: sampling temperature of fresh rubrics; in (0, 2], default 0.7 (ours).
-    """
-
-    steps: int = 12
-    batch_size: int = 16
-    audit_every: int = 3
-    patience: int = 2
-    epsilon: float = 0.0
-    delta: float = 0.02
-    eta: float = 0.01
-    tau_tie: float = 0.05
-    gamma: float = 0.05
-    rollouts: int = 4
-    pairs_per_question: int = 2
-    edit_budget: int = 4
-    failure_below: float = 0.7
-    judge_mode: Literal["criterion", "rubric", "logprob"] = "criterion"
-    both_orders: bool = False
-    verify_rubrics: Literal["fresh", "cached"] = "fresh"
-    contrastive_objective: Literal["net", "resolution"] = "resolution"
-    verify_z: float = 1.645
-    gate_z: float = 0.0
-    max_ungraded: float = 0.1
-    max_skill_chars: int = 8_000
-    solver_temperature: float = 0.7
-    verify_temperature: float = 0.7
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            _check(field.name, getattr(self, field.name))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Range:
+class Range:
     """Numbers from ``low`` to ``high`` (``None`` = no limit); ``above`` and ``below`` leave out that end."""
 
     low: float
@@ -98,7 +40,7 @@ class _Range:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class Choice:
     """One of some fixed values."""
 
     values: tuple[str | bool, ...]
@@ -112,35 +54,142 @@ class _Choice:
         return ", ".join(names[:-1]) + f" or {names[-1]}"
 
 
-_ALLOWED: dict[str, _Range | _Choice] = {
-    "steps": _Range(low=0, whole=True),
-    "batch_size": _Range(low=1, whole=True),
-    "audit_every": _Range(low=1, whole=True),
-    "patience": _Range(low=1, whole=True),
-    "epsilon": _Range(low=0, high=1),
-    "delta": _Range(low=0, high=1, above=True),
-    "eta": _Range(low=0, high=1),
-    "tau_tie": _Range(low=0, high=1),
-    "gamma": _Range(low=0, high=1, above=True),
-    "rollouts": _Range(low=2, whole=True),
-    "pairs_per_question": _Range(low=1, whole=True),
-    "edit_budget": _Range(low=1, high=6, whole=True),
-    "failure_below": _Range(low=0, high=1, above=True),
-    "judge_mode": _Choice(("criterion", "rubric", "logprob")),
-    "both_orders": _Choice((True, False)),
-    "verify_rubrics": _Choice(("fresh", "cached")),
-    "contrastive_objective": _Choice(("net", "resolution")),
-    "verify_z": _Range(low=0),
-    "gate_z": _Range(low=0),
-    "max_ungraded": _Range(low=0, high=1, below=True),
-    "max_skill_chars": _Range(low=200, whole=True),
-    "solver_temperature": _Range(low=0, high=2),
-    "verify_temperature": _Range(low=0, high=2, above=True),
-}
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a setting is: the values that it takes, its symbol and meaning, and the range of a pilot search (METHOD §8).
 
-NAMES = tuple(field.name for field in fields(Settings))
+    ``ours`` marks what the paper leaves open.
+    """
+
+    allowed: Range | Choice
+    meaning: str
+    symbol: str = ""
+    ours: bool = False
+    pilot: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        pilot = f", pilot {self.pilot[0]:g} to {self.pilot[1]:g}" if self.pilot else ""
+        said = f"{self.symbol}, {self.meaning}" if self.symbol else self.meaning
+        return f"{said}; {self.allowed}{pilot}{' (ours)' if self.ours else ''}"
 
 
-def _check(name: str, value: object) -> None:
-    if not _ALLOWED[name].fits(value):
-        raise ConfigurationError(f"{name} = {value!r}: give {_ALLOWED[name]}")
+def whole(default: int, low: int, high: int | None = None, *, meaning: str, **more: Any) -> Any:
+    """A setting that is a whole number from ``low`` to ``high``."""
+    return _setting(default, Range(low=low, high=high, whole=True), meaning, more)
+
+
+def number(
+    default: float, low: float, high: float | None = None, *, ends: str = "[]", meaning: str, **more: Any
+) -> Any:
+    """A setting that is a number from ``low`` to ``high``; ``ends`` says which of the two belongs to the range."""
+    allowed = Range(low=low, high=high, above=ends[0] == "(", below=ends[1] == ")")
+    return _setting(default, allowed, meaning, more)
+
+
+def choice(default: str | bool, *values: str | bool, meaning: str, **more: Any) -> Any:
+    """A setting that is one of some values."""
+    return _setting(default, Choice(values), meaning, more)
+
+
+def option(default: Any = MISSING, *, default_factory: Any = MISSING, meaning: str) -> Any:
+    """A keyword of a run that is no setting of its method."""
+    return field(default=default, default_factory=default_factory, metadata={"meaning": meaning})
+
+
+def _setting(default: Any, allowed: "Range | Choice", meaning: str, more: dict[str, Any]) -> Any:
+    return field(default=default, metadata={"setting": Setting(allowed=allowed, meaning=meaning, **more)})
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """Settings of one run. See docs/METHOD.md §13."""
+
+    steps: int = whole(12, 0, ours=True, meaning="inner steps; 0 optimises nothing")
+    batch_size: int = whole(16, 1, symbol="size of B_t", ours=True, meaning="train questions per step")
+    audit_every: int = whole(3, 1, symbol="K", pilot=(1, 6), meaning="inner steps from one audit to the next")
+    patience: int = whole(2, 1, symbol="M", pilot=(1, 4), meaning="rejections in a row that trigger an audit early")
+    epsilon: float = number(0.0, 0, 1, symbol="ε", meaning="gain in J that the solver gate asks for")
+    delta: float = number(
+        0.02, 0, 1, ends="(]", symbol="δ", pilot=(0.005, 0.1), meaning="rise that verification asks of an objective"
+    )
+    eta: float = number(
+        0.01, 0, 1, symbol="η", pilot=(0, 0.05), meaning="fall that verification tolerates of any objective"
+    )
+    tau_tie: float = number(
+        0.05, 0, 1, symbol="τ_tie", pilot=(0.01, 0.2), meaning="largest score gap of a near-tie, in [0, 1]"
+    )
+    gamma: float = number(
+        0.05, 0, 1, ends="(]", symbol="γ", pilot=(0.01, 0.3), meaning="margin from which a pair counts as resolved"
+    )
+    rollouts: int = whole(4, 2, symbol="L", meaning="responses per question in the contrastive audit")
+    pairs_per_question: int = whole(2, 1, ours=True, meaning="near-ties kept per question, smallest gaps first")
+    edit_budget: int = whole(4, 1, 6, meaning="edits per rewrite, at most")
+    failure_below: float = number(0.7, 0, 1, ends="(]", meaning="a verdict below this is a failure")
+    judge_mode: Literal["criterion", "rubric", "logprob"] = choice(
+        "criterion",
+        "criterion",
+        "rubric",
+        "logprob",
+        meaning="a judge call per criterion, a call per rubric, or token probabilities of yes and no",
+    )
+    both_orders: bool = choice(
+        False, True, False, ours=True, meaning="ask every blind preference in both orders and keep what agrees"
+    )
+    verify_rubrics: Literal["fresh", "cached"] = choice(
+        "fresh",
+        "fresh",
+        "cached",
+        ours=True,
+        meaning="verification draws rubrics and verdicts again, or takes the cached ones as the paper literally says",
+    )
+    contrastive_objective: Literal["net", "resolution"] = choice(
+        "resolution",
+        "net",
+        "resolution",
+        meaning="the share of resolved pairs (the paper), or that less the reversed share (ours)",
+    )
+    verify_z: float = number(
+        1.645, 0, ours=True, meaning="standard errors that a rise must exceed as well; 0 is the paper's rule"
+    )
+    gate_z: float = number(0.0, 0, ours=True, meaning="the same for the solver gate")
+    max_ungraded: float = number(
+        0.1, 0, 1, ends="[)", ours=True, meaning="largest share of a gate's questions that may be ungraded"
+    )
+    max_skill_chars: int = whole(8_000, 200, ours=True, meaning="longest skill, in characters")
+    solver_temperature: float = number(0.7, 0, 2, ours=True, meaning="sampling temperature of responses")
+    verify_temperature: float = number(0.7, 0, 2, ends="(]", ours=True, meaning="sampling temperature of fresh rubrics")
+
+    def __post_init__(self) -> None:
+        for part in fields(Settings):
+            check(part.name, getattr(self, part.name))
+
+
+NAMES = tuple(part.name for part in fields(Settings))
+
+SETTINGS: dict[str, Setting] = {part.name: part.metadata["setting"] for part in fields(Settings)}
+"""What each setting is, by name."""
+
+
+def check(name: str, value: object) -> None:
+    """Refuse a value that a setting does not take.
+
+    Raises:
+        ConfigurationError: naming setting, value and what is allowed.
+    """
+    if not SETTINGS[name].allowed.fits(value):
+        raise ConfigurationError(f"{name} = {value!r}: give {SETTINGS[name].allowed}")
+
+
+def described(owner: type, parts: Iterable[Field[Any]]) -> str:
+    """A docstring's ``Args`` of dataclass fields: meaning, allowed values and the default that ``owner`` has."""
+    lines: list[str] = []
+    for part in sorted(parts, key=lambda part: bool(part.kw_only)):
+        default: Any = getattr(owner, part.name, MISSING)
+        if isinstance(default, Field):
+            default = part.default if default.default is MISSING else default.default  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        meaning = str(part.metadata.get("setting") or part.metadata.get("meaning", ""))
+        lines.append(f"    {part.name}: {meaning}" + (f"; default {default!r}" if default is not MISSING else ""))
+    return "Args:\n" + "\n".join(lines)
+
+
+Settings.__doc__ = f"{Settings.__doc__}\n\n{described(Settings, fields(Settings))}\n"
