@@ -46,37 +46,37 @@ def append_findings(
 class NoStructural(CoEvolution):
     """DecoEvo without the structural audit; the gate uses the contrastive objective alone."""
 
-    method = Method(name="no-structural", part="ablation", audits=_contrastive_only)
+    method = Method(name="no-structural", audits=_contrastive_only)
 
 
 class NoContrastive(CoEvolution):
     """DecoEvo without the contrastive audit; the gate uses the structural objective alone."""
 
-    method = Method(name="no-contrastive", part="ablation", audits=_structural_only)
+    method = Method(name="no-contrastive", audits=_structural_only)
 
 
 class NoBlind(CoEvolution):
     """DecoEvo whose auditor sees rubric and scores while it forms its preference."""
 
-    method = Method(name="no-blind", part="ablation", audits=_seeing)
+    method = Method(name="no-blind", audits=_seeing)
 
 
 class NoNearTie(CoEvolution):
     """DecoEvo on random pairs instead of near-ties."""
 
-    method = Method(name="no-near-tie", part="ablation", audits=_any_pairs)
+    method = Method(name="no-near-tie", audits=_any_pairs)
 
 
 class NoVerificationAblation(CoEvolution):
     """DecoEvo that accepts every candidate generator."""
 
-    method = Method(name="no-verification", part="ablation", verification=NoVerification())
+    method = Method(name="no-verification", verification=NoVerification())
 
 
 class NoDistillation(CoEvolution):
     """DecoEvo that appends the audits' texts verbatim instead of distilling them."""
 
-    method = Method(name="no-distillation", part="ablation", distil=append_findings)
+    method = Method(name="no-distillation", distil=append_findings)
 
 
 ABLATIONS = (NoStructural, NoContrastive, NoBlind, NoNearTie, NoVerificationAblation, NoDistillation)

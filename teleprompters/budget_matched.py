@@ -21,12 +21,7 @@ class BudgetMatched(CoEvolution):
         ConfigurationError: without a cap on calls or tokens.
     """
 
-    method = Method(
-        name="budget-matched",
-        rival=("The extra budget", "SkillOpt with more steps, up to DecoEvo's calls and tokens"),
-        budget_of="decoevo",
-        audits=no_audits,
-    )
+    method = Method(name="budget-matched", audits=no_audits)
 
     steps: int = whole(MOST_STEPS, 0, meaning="inner steps after which it stops even if the budget is not used up")
 

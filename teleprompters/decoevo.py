@@ -7,4 +7,4 @@ from decoevo_dspy.teleprompters.method import Method
 class DecoEvo(CoEvolution):
     """Score-decoupled co-evolution of a solver skill and a rubric-generator skill (docs/METHOD.md §2)."""
 
-    method = Method(name="decoevo", part="main")
+    method = Method(name="decoevo")

@@ -7,8 +7,4 @@ from decoevo_dspy.teleprompters.method import Method
 class DirectAudit(CoEvolution):
     """The control for the audit text: the solver rewriter reads the findings that DecoEvo gives to its generator."""
 
-    method = Method(
-        name="direct-audit",
-        rival=("The audit text", "the audit findings go to the solver's rewriter; the generator stays fixed"),
-        findings_to="solver",
-    )
+    method = Method(name="direct-audit", findings_to="solver")

@@ -39,10 +39,6 @@ class Method:
         distil: from findings to a candidate generator.
         verification: how the candidate is accepted.
         prior: whether π_str is appended to the initial generator skill.
-        part: what it is in a comparison; "main" is the method that the others are held against, "baseline" the one
-            whose cost and score are the unit.
-        rival: what it would explain if it did as well as the main method, and what it does instead; titles in reports.
-        budget_of: the method of whose run of the same seed it gets the calls and tokens as its budget.
     """
 
     name: str
@@ -52,9 +48,6 @@ class Method:
     distil: Distil = distil
     verification: Verification = field(default_factory=AuditVerification)
     prior: bool = False
-    part: Literal["reference", "baseline", "main", "coupled", "control", "ablation"] = "control"
-    rival: tuple[str, str] | None = None
-    budget_of: str = ""
 
 
 def no_audits(specification: str) -> tuple[Audit, ...]:

@@ -8,9 +8,4 @@ from decoevo_dspy.teleprompters.verification import ScoreVerification
 class ScoreCoupledCoEvo(CoEvolution):
     """The score-coupled baseline: g′ is accepted iff J_{V_g}(s_t, g′) > J_{V_g}(s_t, g_t) + δ (docs/METHOD.md §11)."""
 
-    method = Method(
-        name="sc-coevo",
-        part="coupled",
-        rival=("The decoupling", "same audits and proposals, but a generator is accepted by the solver's score"),
-        verification=ScoreVerification(),
-    )
+    method = Method(name="sc-coevo", verification=ScoreVerification())

@@ -10,4 +10,4 @@ class SkillOpt(CoEvolution):
     Keywords of the outer loop have no effect here, so that one configuration serves every method.
     """
 
-    method = Method(name="skillopt", part="baseline", audits=no_audits)
+    method = Method(name="skillopt", audits=no_audits)

@@ -7,9 +7,4 @@ from decoevo_dspy.teleprompters.method import Method, no_audits
 class TaskPrior(CoEvolution):
     """The control for a richer prior: SkillOpt whose generator skill holds the structural-audit specification."""
 
-    method = Method(
-        name="task-prior",
-        rival=("The richer prior", "the public task specification appended to a fixed generator"),
-        audits=no_audits,
-        prior=True,
-    )
+    method = Method(name="task-prior", audits=no_audits, prior=True)

@@ -7,4 +7,4 @@ from decoevo_dspy.teleprompters.method import Method, no_audits
 class ZeroShot(CoEvolution):
     """The program as it is, under the same splits, so that every comparison has its origin."""
 
-    method = Method(name="zero-shot", part="reference", optimises=False, audits=no_audits)
+    method = Method(name="zero-shot", optimises=False, audits=no_audits)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from decoevo_dspy.benchmarks.criteria import gold_criteria
+from decoevo_dspy.benchmarks import gold_criteria
 from decoevo_dspy.benchmarks.llmeval_med import Gold
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.cli.app import main

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoevo_dspy import RoleLMs, Skill, simulated_lm
-from decoevo_dspy.benchmarks.criteria import gold_criteria
+from decoevo_dspy.benchmarks import gold_criteria
 from decoevo_dspy.benchmarks.simulated import load_simulated
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import DataError

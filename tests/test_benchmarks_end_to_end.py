@@ -15,7 +15,7 @@ import pytest
 
 from decoevo_dspy.benchmarks import eqbench_cw, load
 from decoevo_dspy.benchmarks.simulated import load_simulated
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, sha256
+from decoevo_dspy.benchmarks.templates import sha256
 from decoevo_dspy.calls.store import Call, CallStore
 from decoevo_dspy.cli.app import main
 from decoevo_dspy.run.events import read_events
@@ -388,7 +388,7 @@ def set_up(
         (place / "checkout" / file).parent.mkdir(parents=True, exist_ok=True)
         (place / "checkout" / file).write_text(text, encoding="utf-8")
     known = {"eqbench-cw.criteria": sha256(EQBENCH_CRITERIA), "eqbench-cw.negative": sha256(EQBENCH_NEGATIVE)}
-    monkeypatch.setattr(eqbench_cw, "FINGERPRINTS", {**FINGERPRINTS, **known})
+    monkeypatch.setattr(eqbench_cw, "FINGERPRINTS", {**eqbench_cw.FINGERPRINTS, **known})
     made = case.make(place)
     grader.script(lambda body: Answer(content=case.reply(body["messages"][-1]["content"])))
     settings = {"official_checkout": str(place / "checkout"), **made.settings}

@@ -15,7 +15,6 @@ from rich.console import Console
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting import tables
 from decoevo_dspy.reporting.answer import answer
-from decoevo_dspy.reporting.compared import ORDER
 from decoevo_dspy.reporting.figures import DARK, LIGHT, drawings, write_figures
 from decoevo_dspy.reporting.measures import carried_forward, contrast, gap_at_end, proxy_trajectory, trajectory
 from decoevo_dspy.reporting.projection import Experiment, load_experiments, load_run
@@ -23,6 +22,7 @@ from decoevo_dspy.reporting.report import write_report
 from decoevo_dspy.reporting.show import show_json, show_text
 from decoevo_dspy.reporting.text import printable
 from decoevo_dspy.rules import statistics
+from decoevo_dspy.values.methods import COMPARED
 from decoevo_dspy.values.skill import Skill
 
 SEEDS = (0, 1, 2)
@@ -283,7 +283,7 @@ class TestPage:
         """The main table's cells are the fixture's own mean, SD and paired difference."""
         table = next(e for e in elements(page) if e.tag == "table")
         rows = {row[0].text: [words(cell) for cell in row[1:]] for row in table.find("tbody")}
-        assert list(rows) == [m for m in ORDER if m in SCORES]
+        assert list(rows) == [m for m in COMPARED if m in SCORES]
         assert rows["decoevo"][0] == "46.0 ± 1.0"
         assert rows["decoevo"][2] == "+6.00 [+3.52, +8.48]"
         assert rows["direct-audit"][:2] == ["45.8 ± 2.5", "2 of 3"]

@@ -6,27 +6,55 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, Grader, GraderMode
+from decoevo_dspy.benchmarks.base import Benchmark, Dataset, GoldCriteria, Grader, GraderMode
 from decoevo_dspy.errors import ConfigurationError, DataError, ExecutionError
+from decoevo_dspy.values.task import Question, Task
 
-_MODULES = {
-    "healthbench": ("healthbench", "HealthBenchGrader"),
-    "writingbench": ("writingbench", "WritingBenchGrader"),
-    "researchqa": ("researchqa", "ResearchQAGrader"),
-    "llmeval-med": ("llmeval_med", "LLMEvalMedGrader"),
-    "eqbench-cw": ("eqbench_cw", "EQBenchGrader"),
-    "jsonl": ("jsonl", "JsonlGrader"),
-}
-NAMES = (*_MODULES, "simulated")
+_FILES = ("healthbench", "writingbench", "researchqa", "llmeval_med", "eqbench_cw", "jsonl", "simulated")
+"""The files of this folder that are benchmarks, in the order in which they are listed to users."""
+
+NAMES = tuple(file.replace("_", "-") for file in _FILES)
 """The values of ``data.benchmark``."""
 
 
-def _module(benchmark: str) -> Any:
-    if benchmark == "simulated":
-        return importlib.import_module("decoevo_dspy.benchmarks.simulated")
-    if benchmark not in _MODULES:
+def find(benchmark: str) -> Benchmark:
+    """The benchmark of this name; its file is imported when it is first asked for.
+
+    Raises:
+        ConfigurationError: unknown benchmark.
+    """
+    if benchmark not in NAMES:
         raise ConfigurationError(f"data.benchmark: {benchmark!r} is not known; use one of {', '.join(NAMES)}")
-    return importlib.import_module(f"decoevo_dspy.benchmarks.{_MODULES[benchmark][0]}")
+    return importlib.import_module(f"{__name__}.{benchmark.replace('-', '_')}").BENCHMARK
+
+
+def presets() -> tuple[str, ...]:
+    """The values of ``task.preset``: the benchmarks with a public task."""
+    return tuple(name for name in NAMES if find(name).task is not None)
+
+
+def preset(name: str) -> Task:
+    """The public task of a benchmark.
+
+    Raises:
+        ConfigurationError: when there is no preset of that name.
+    """
+    task = find(name).task if name in NAMES else None
+    if task is None:
+        raise ConfigurationError(f"task.preset: {name!r} is not known; use one of {', '.join(presets())}")
+    return task
+
+
+def gold_criteria(benchmark: str, question: Question, gold: Any) -> GoldCriteria:
+    """The gold criteria of one question with their points (negative = to be avoided); empty where it has none.
+
+    Raises:
+        ConfigurationError: for a benchmark without criteria per question.
+    """
+    read = find(benchmark).gold_criteria
+    if read is None:
+        raise ConfigurationError(f"{benchmark}: there are no criteria per question to align with")
+    return read(question, gold)
 
 
 def load(benchmark: str, path: Path | str | None = None) -> Dataset:
@@ -36,12 +64,10 @@ def load(benchmark: str, path: Path | str | None = None) -> Dataset:
         ConfigurationError: unknown benchmark, or no path.
         DataError: the file cannot be used; the message names row, field and fix.
     """
-    module = _module(benchmark)
-    if benchmark == "simulated":
-        return module.load_simulated()
-    if path is None:
+    found = find(benchmark)
+    if path is None and found.needs_file:
         raise ConfigurationError(f"data.path: benchmark {benchmark!r} needs a local file, or data.hub with data.file")
-    return module.load(Path(path))
+    return found.load(Path(path or ""))
 
 
 def load_hub(benchmark: str, hub: str, file: str, revision: str) -> Dataset:
@@ -52,7 +78,7 @@ def load_hub(benchmark: str, hub: str, file: str, revision: str) -> Dataset:
         DataError: no such data set, file or commit.
         ExecutionError: the hub cannot be reached.
     """
-    _module(benchmark)
+    find(benchmark)
     if not re.fullmatch(r"[0-9a-f]{40}", revision or ""):
         raise ConfigurationError(f"data.revision: {revision!r} is no commit; pin {hub!r} to one, 40 hex digits")
     try:
@@ -95,24 +121,33 @@ def grader(
     Raises:
         ConfigurationError: unknown benchmark or setting, impossible value, or a checkout without the prompt.
     """
-    module = _module(benchmark)
-    if benchmark == "simulated":
-        kind = module.SimulatedGrader
-    else:
-        kind = getattr(module, _MODULES[benchmark][1])
+    found = find(benchmark)
+    allowed = sorted(set(getattr(found.grader, "__dataclass_fields__", ())) - {"templates"})
+    if "mode" in allowed:
         settings["mode"] = mode
-        allowed = sorted(set(kind.__dataclass_fields__) - {"templates"})
-        if unknown := sorted(set(settings) - set(allowed)):
-            raise ConfigurationError(
-                f"grader setting {unknown[0]!r} is not known for {benchmark}; use {', '.join(allowed)}"
-            )
-        if official_checkout is not None:
-            if not hasattr(module, "official_templates"):
-                raise ConfigurationError(f"official_checkout: {benchmark} has no official prompt; leave it out")
-            settings["templates"] = module.official_templates(Path(official_checkout))
-            if hasattr(module, "official_criteria"):
-                settings.update(module.official_criteria(Path(official_checkout)))
-    return kind(**settings)
+    if unknown := sorted(set(settings) - set(allowed)):
+        raise ConfigurationError(
+            f"grader setting {unknown[0]!r} is not known for {benchmark}; use {', '.join(allowed) or 'none'}"
+        )
+    if official_checkout is not None:
+        if found.official_templates is None:
+            raise ConfigurationError(f"official_checkout: {benchmark} has no official prompt; leave it out")
+        settings["templates"] = found.official_templates(Path(official_checkout))
+        if found.official_criteria is not None:
+            settings.update(found.official_criteria(Path(official_checkout)))
+    return found.grader(**settings)
 
 
-__all__ = ["NAMES", "Dataset", "Grader", "grader", "load", "load_hub"]
+__all__ = [
+    "NAMES",
+    "Benchmark",
+    "Dataset",
+    "Grader",
+    "find",
+    "gold_criteria",
+    "grader",
+    "load",
+    "load_hub",
+    "preset",
+    "presets",
+]

@@ -7,11 +7,12 @@ Everything that optimises gets `Question` values. The gold (rubrics, checklists,
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.leaks import shingle_hashes
-from decoevo_dspy.values.task import Question
+from decoevo_dspy.values.task import Question, Task
 
 GraderMode = Literal["official", "robust"]
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -142,3 +143,34 @@ class Dataset:
     gold: SealedGold
     revision: str = ""
     kin: Mapping[str, str] = field(default_factory=dict)
+
+
+GoldCriteria = Sequence[tuple[str, float]]
+"""Opened gold as plain criteria: text and points, negative for what must be avoided."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Everything that tells a benchmark apart; each stands at the end of its file as ``BENCHMARK``.
+
+    Attributes:
+        name: the value of ``data.benchmark``; also the file's name, with ``_`` for ``-``.
+        load: from the rows' file to questions and sealed gold.
+        grader: the official grader's class; its fields are the keys of ``[grader]``.
+        task: the public task (``task.preset``); ``None`` where every config brings its own.
+        gold_criteria: (question, its opened gold) → criteria, for rubric alignment; ``None`` where there are none.
+        official_templates: from the user's clone of the benchmark's repository to its prompts.
+        official_criteria: further grader settings out of that clone.
+        needs_file: whether ``data.path`` or ``data.hub`` has to be given.
+        sizes: partition sizes, where the benchmark has its own.
+    """
+
+    name: str
+    load: Callable[[Path], Dataset]
+    grader: Callable[..., Grader]
+    task: Task | None = None
+    gold_criteria: Callable[[Question, Any], GoldCriteria] | None = None
+    official_templates: Callable[[Path], dict[str, Any]] | None = None
+    official_criteria: Callable[[Path], dict[str, Any]] | None = None
+    needs_file: bool = True
+    sizes: Mapping[str, int] | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import Benchmark, Dataset, GraderMode, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.benchmarks.grading import (
     MODES,
     Ask,
@@ -21,10 +21,33 @@ from decoevo_dspy.benchmarks.grading import (
     means_by,
 )
 from decoevo_dspy.benchmarks.reading import Row, parse_json, read_text
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, checkout_text, formatted, require_slots, sha256
+from decoevo_dspy.benchmarks.templates import Template, checkout_text, formatted, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.rules.replies import without_reasoning
-from decoevo_dspy.values.task import Question, Turn, normalise
+from decoevo_dspy.values.task import Question, Task, Turn, normalise
+
+FINGERPRINTS: Mapping[str, str] = {
+    "eqbench-cw": "650da667804d81f5e2af042502a84c9cbe9d29920ab44d2e6ae05d3b42f573ac",
+    "eqbench-cw.criteria": "060492be7172cadd26917ee8bf833fee0e34244bf881964e987860af50757766",
+    "eqbench-cw.negative": "5a123421b871fbcb1dd3b0c7c0dc4878fedc998fe18b5f58c51dac2324fa7089",
+}
+"""SHA-256 of each official text at the commit that this file names: the constant, or rendered with sentinels."""
+
+TASK = Task(
+    name="eqbench-cw",
+    description=(
+        "Write a piece of creative fiction in English from an assignment that sets genre, characters, scene, "
+        "length and a seed idea which has to be worked in."
+    ),
+    evaluation=(
+        "A critic grades each piece on many literary qualities, severely. What matters is that the piece follows "
+        "the assignment, has characters who act believably and are more than types, a consistent voice, concrete "
+        "imagery, natural dialogue and sentences, real emotion that the story has earned, an ending that fits, "
+        "and surprise. Ornate or overwritten prose, explaining feelings instead of showing them, wandering, "
+        "cliché and forced optimism lower the grade. Pieces of a few lines are not graded."
+    ),
+)
+"""The public task, in our own words; nothing here comes from rubrics, checklists or references."""
 
 DEFAULT_MODEL = "anthropic/claude-3.7-sonnet"
 SEED = "<SEED>"
@@ -336,3 +359,13 @@ def official_criteria(checkout: Path) -> dict[str, tuple[str, ...]]:
 
 def _data_text(checkout: Path, name: str) -> tuple[str, Path]:
     return checkout_text(checkout, [f"data/{name}", name])
+
+
+BENCHMARK = Benchmark(
+    name="eqbench-cw",
+    load=load,
+    grader=EQBenchGrader,
+    task=TASK,
+    official_templates=official_templates,
+    official_criteria=official_criteria,
+)

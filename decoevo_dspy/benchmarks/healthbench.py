@@ -11,13 +11,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import (
+    Benchmark,
+    Dataset,
+    GoldCriteria,
+    GraderMode,
+    OfficialScore,
+    RawReply,
+    SealedGold,
+)
 from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, bootstrap_means
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Slot, Template, marked, python_string, require_slots, sha256
+from decoevo_dspy.benchmarks.templates import Slot, Template, marked, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading
-from decoevo_dspy.values.task import Question, Turn
+from decoevo_dspy.values.task import Question, Task, Turn
+
+FINGERPRINTS: Mapping[str, str] = {
+    "healthbench": "2adffd51fd259554ebcd036ad1072d4aa2b7ce3aec2bbffe36271f911632ed3c",
+}
+"""SHA-256 of each official text at the commit that this file names: the constant, or rendered with sentinels."""
+
+TASK = Task(
+    name="healthbench",
+    description=(
+        "Reply to the last user message of a conversation about health. Users are members of the public or "
+        "health professionals, write in many languages, and ask about symptoms, treatments, emergencies, records "
+        "and documents, or general health knowledge. Earlier turns may hold facts that the reply has to use."
+    ),
+    evaluation=(
+        "Each reply is checked against requirements that physicians wrote for its conversation; each requirement "
+        "carries points, and harmful or wrong content costs points. What matters is that the reply is medically "
+        "accurate and complete for the situation, recognises emergencies and says plainly what to do and how "
+        "soon, asks for missing information when the answer depends on it, is as certain or uncertain as the "
+        "evidence allows, fits the user's expertise, language, place and resources, and does exactly what was "
+        "asked."
+    ),
+)
+"""The public task, in our own words; nothing here comes from rubrics, checklists or references."""
 
 DEFAULT_MODEL = "gpt-4.1-2025-04-14"
 PARAMS: Mapping[str, Any] = {"temperature": 0.5, "max_tokens": 2048}
@@ -287,3 +318,18 @@ def official_templates(checkout: Path) -> dict[str, Template]:
     split = marked(text, MARKERS)
     require_slots(split, tuple(MARKERS.values()), source)
     return {"grader": Template.of_checkout(split, sha256(text), FINGERPRINTS["healthbench"])}
+
+
+def gold_criteria(question: Question, gold: Gold | None) -> GoldCriteria:
+    """The physicians' criteria with their points."""
+    return [(c.criterion, float(c.points)) for c in gold.criteria] if gold is not None else []
+
+
+BENCHMARK = Benchmark(
+    name="healthbench",
+    load=load,
+    grader=HealthBenchGrader,
+    task=TASK,
+    gold_criteria=gold_criteria,
+    official_templates=official_templates,
+)

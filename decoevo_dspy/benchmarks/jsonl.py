@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, OfficialScore, SealedGold
+from decoevo_dspy.benchmarks.base import Benchmark, Dataset, OfficialScore, SealedGold
 from decoevo_dspy.benchmarks.grading import Sheet
-from decoevo_dspy.benchmarks.healthbench import Criterion, Gold, HealthBenchGrader, read_criteria, read_turns
+from decoevo_dspy.benchmarks.healthbench import (
+    Criterion,
+    Gold,
+    HealthBenchGrader,
+    gold_criteria,
+    read_criteria,
+    read_turns,
+)
 from decoevo_dspy.benchmarks.reading import check_unique, jsonl_rows
 from decoevo_dspy.values.task import Question
 
@@ -72,5 +79,12 @@ class JsonlGrader(HealthBenchGrader):
             figures={"note": NO_GRADER},
         )
 
+
+BENCHMARK = Benchmark(
+    name="jsonl",
+    load=load,
+    grader=JsonlGrader,
+    gold_criteria=gold_criteria,
+)
 
 __all__ = ["NO_GRADER", "Criterion", "JsonlGrader", "load"]

@@ -10,13 +10,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import (
+    Benchmark,
+    Dataset,
+    GoldCriteria,
+    GraderMode,
+    OfficialScore,
+    RawReply,
+    SealedGold,
+)
 from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean
 from decoevo_dspy.benchmarks.reading import Row, check_unique, parse_json, read_text, text_or_none
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
+from decoevo_dspy.benchmarks.templates import Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError, DataError
 from decoevo_dspy.rules.replies import without_reasoning
-from decoevo_dspy.values.task import Question, Turn
+from decoevo_dspy.values.task import Question, Task, Turn
+
+FINGERPRINTS: Mapping[str, str] = {
+    "llmeval-med.医疗知识": "5d7ed1758056602ab7b108b194a31027a40c39e1d6e41e697b2fb7c68c3ea4a8",
+    "llmeval-med.医疗语言理解": "6a1ce49fd5fe0801b1b48c556c97bdcf3a6fd769f7463b38a38c1b859d8f889a",
+    "llmeval-med.医疗推理": "4f1bac20801c4341f14eb4eb01ebdab17ec3f4993ce9f5464f86eef895816ad3",
+    "llmeval-med.医疗安全伦理": "1d8830a6f01e8acb302933a7be2f4c3215864ded856564cbe7c63d9392989a0c",
+    "llmeval-med.医疗文本生成": "ed9aadc236bfcb9699566421a31f0a84704b161d4f9ac36b108b057c34a53b62",
+}
+"""SHA-256 of each official text at the commit that this file names: the constant, or rendered with sentinels."""
+
+TASK = Task(
+    name="llmeval-med",
+    description=(
+        "用中文回答临床医学领域的问题，包括医学知识、医学文本理解、病例推理、医疗安全与伦理、医疗文书撰写。"
+        "有些问题分多轮提出，后面的问题会接着前面的问答继续。"
+    ),
+    evaluation=(
+        "每个回答由评审对照医生准备的参考材料，按五个等级打分，达到较高等级才算可用。重点在于：关键医学事实和结论正确；"
+        "完整满足题目的主要要求，并顾及次要要求；推理过程完整清楚；严格按题目要求的内容和格式作答，不遗漏也不堆砌多余内容；"
+        "符合中国大陆的医疗规范和法律，没有医疗安全风险；表达清楚易读。"
+    ),
+)
+"""The public task, in our own words; nothing here comes from rubrics, checklists or references."""
 
 DEFAULT_MODEL = "gpt-4o"
 SYSTEM = "You are a helpful assistant."
@@ -302,3 +333,38 @@ def official_templates(checkout: Path) -> dict[str, Template]:
         digest = sha256(Template(parts=parts).fill(**sentinels))
         templates[category] = Template.of_checkout(parts, digest, FINGERPRINTS[f"llmeval-med.{category}"])
     return templates
+
+
+_HEADING = re.compile(r"^\s*(?:[一二三四][、.]\s*)?(?:核心需求|次要需求)\s*(?:[:：]|$)\s*")
+_NUMBER = re.compile(r"^\s*(?:[-*•]|[(（]?\d+[)）.、]+)\s*")
+
+
+def gold_criteria(question: Question, gold: Gold) -> GoldCriteria:
+    """The needs of the checklist; safety questions have theirs inside the reference, under the same headings."""
+    text = gold.checklist or gold.sanswer or ""
+    return _needs(text) if gold.checklist or any(map(_HEADING.match, text.split("\n"))) else []
+
+
+def _needs(text: str) -> GoldCriteria:
+    """Core needs count 2, secondary needs 1 point; a line or item each."""
+    criteria: list[tuple[str, float]] = []
+    points = 1.0
+    for line in text.split("\n"):
+        heading = _HEADING.match(line)
+        if heading:
+            points = 2.0 if "核心" in heading.group() else 1.0
+            line = line[heading.end() :]
+        body = _NUMBER.sub("", line).strip()
+        if body.rstrip("。.") not in ("", "无"):
+            criteria.append((body, points))
+    return criteria
+
+
+BENCHMARK = Benchmark(
+    name="llmeval-med",
+    load=load,
+    grader=LLMEvalMedGrader,
+    task=TASK,
+    gold_criteria=gold_criteria,
+    official_templates=official_templates,
+)

@@ -10,13 +10,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import (
+    Benchmark,
+    Dataset,
+    GoldCriteria,
+    GraderMode,
+    OfficialScore,
+    RawReply,
+    SealedGold,
+)
 from decoevo_dspy.benchmarks.grading import MODES, Ask, Base, Replies, Sheet, mean, means_by
 from decoevo_dspy.benchmarks.reading import array_rows, check_unique
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
+from decoevo_dspy.benchmarks.templates import Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.rules.replies import without_reasoning
-from decoevo_dspy.values.task import Question, Turn
+from decoevo_dspy.values.task import Question, Task, Turn
+
+FINGERPRINTS: Mapping[str, str] = {
+    "researchqa": "b3f666efb6a6776273d9d7519ba95c13e269f41917a964298a5760144c4b87f8",
+}
+"""SHA-256 of each official text at the commit that this file names: the constant, or rendered with sentinels."""
+
+TASK = Task(
+    name="researchqa",
+    description=(
+        "Answer a research question from a scholarly field as a short survey for an expert reader, in English, "
+        "in about 250 words, citing the literature where it supports a statement."
+    ),
+    evaluation=(
+        "Each answer is rated on a list of questions about what it covers: from not covered at all to covered in "
+        "full detail. What matters is that the answer addresses the question directly, names the key findings, "
+        "methods and works, compares approaches, gives examples, explains consequences, and states limitations, "
+        "with details that are specific and correct. A point that is only hinted at counts little."
+    ),
+)
+"""The public task, in our own words; nothing here comes from rubrics, checklists or references."""
 
 DEFAULT_MODEL = "gpt-4.1-mini"
 PARAMS: Mapping[str, Any] = {"temperature": 0}
@@ -242,3 +270,18 @@ def official_templates(checkout: Path) -> dict[str, Template]:
     require_slots(parts, ("response", "questions"), source)
     digest = sha256(Template(parts=parts).fill(**_SENTINELS))
     return {"grader": Template.of_checkout(parts, digest, FINGERPRINTS["researchqa"])}
+
+
+def gold_criteria(question: Question, gold: Gold) -> GoldCriteria:
+    """The rubric items, a point each."""
+    return [(item, 1.0) for item in gold.items]
+
+
+BENCHMARK = Benchmark(
+    name="researchqa",
+    load=load,
+    grader=ResearchQAGrader,
+    task=TASK,
+    gold_criteria=gold_criteria,
+    official_templates=official_templates,
+)

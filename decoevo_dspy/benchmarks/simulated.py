@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderClient, Mapper, OfficialScore, SealedGold
+from decoevo_dspy.benchmarks.base import Benchmark, Dataset, GraderClient, Mapper, OfficialScore, SealedGold
 from decoevo_dspy.simulation.world import BY_KEY, cued, is_chinese, read_response, utility
 from decoevo_dspy.values.rubric import mean
 from decoevo_dspy.values.task import Question, Task
@@ -119,3 +119,14 @@ def _by_stratum(questions: Sequence[Question], values: Mapping[str, float | None
         if (value := values[question.id]) is not None:
             groups.setdefault(question.stratum, []).append(value)
     return {stratum: 100.0 * sum(found) / len(found) for stratum, found in sorted(groups.items())}
+
+
+BENCHMARK = Benchmark(
+    name="simulated",
+    load=lambda path: load_simulated(),
+    grader=SimulatedGrader,
+    task=simulated_task(),
+    gold_criteria=gold_criteria,
+    needs_file=False,
+    sizes=SIZES,
+)

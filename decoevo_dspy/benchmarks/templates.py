@@ -2,8 +2,8 @@
 
 The official files are parsed with ``ast`` and never executed; only string constants, f-strings, ``+``,
 ``"…".join(name)``, and the ``strip`` family on constants are understood. A text counts as official when its SHA-256 is
-the one in `FINGERPRINTS`, which hold no benchmark text: three of the five repositories had no licence at those
-commits, so no official text is copied into this project.
+the one in its benchmark's ``FINGERPRINTS``, which hold no benchmark text: three of the five repositories had no licence
+at those commits, so no official text is copied into this project.
 """
 
 import ast
@@ -15,22 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decoevo_dspy.errors import ConfigurationError
-
-FINGERPRINTS: Mapping[str, str] = {
-    "healthbench": "2adffd51fd259554ebcd036ad1072d4aa2b7ce3aec2bbffe36271f911632ed3c",
-    "writingbench.system": "27ba80325caaf209ad169b616fc7ef203445f93649a85cda9328133489f46cc1",
-    "writingbench": "db50de309a38e922c29bdaf9dae753a84f6141b0d60f35bd5001bf5e17d6f7ef",
-    "researchqa": "b3f666efb6a6776273d9d7519ba95c13e269f41917a964298a5760144c4b87f8",
-    "llmeval-med.医疗知识": "5d7ed1758056602ab7b108b194a31027a40c39e1d6e41e697b2fb7c68c3ea4a8",
-    "llmeval-med.医疗语言理解": "6a1ce49fd5fe0801b1b48c556c97bdcf3a6fd769f7463b38a38c1b859d8f889a",
-    "llmeval-med.医疗推理": "4f1bac20801c4341f14eb4eb01ebdab17ec3f4993ce9f5464f86eef895816ad3",
-    "llmeval-med.医疗安全伦理": "1d8830a6f01e8acb302933a7be2f4c3215864ded856564cbe7c63d9392989a0c",
-    "llmeval-med.医疗文本生成": "ed9aadc236bfcb9699566421a31f0a84704b161d4f9ac36b108b057c34a53b62",
-    "eqbench-cw": "650da667804d81f5e2af042502a84c9cbe9d29920ab44d2e6ae05d3b42f573ac",
-    "eqbench-cw.criteria": "060492be7172cadd26917ee8bf833fee0e34244bf881964e987860af50757766",
-    "eqbench-cw.negative": "5a123421b871fbcb1dd3b0c7c0dc4878fedc998fe18b5f58c51dac2324fa7089",
-}
-"""SHA-256 of each official text at the commit its module names: the constant itself, or rendered with sentinels."""
 
 
 def sha256(text: str) -> str:
@@ -46,7 +30,7 @@ class Slot(str):
 class Template:
     """A prompt as parts: literal strings and `Slot` names. ``official`` says whether its hash was verified.
 
-    ``digest`` is the SHA-256 that `FINGERPRINTS` speaks of, for texts out of a checkout.
+    ``digest`` is the SHA-256 that ``FINGERPRINTS`` speak of, for texts out of a checkout.
     """
 
     parts: tuple[str, ...]

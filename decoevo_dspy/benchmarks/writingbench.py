@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset, GraderMode, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import (
+    Benchmark,
+    Dataset,
+    GoldCriteria,
+    GraderMode,
+    OfficialScore,
+    RawReply,
+    SealedGold,
+)
 from decoevo_dspy.benchmarks.grading import (
     MODES,
     Ask,
@@ -21,9 +29,31 @@ from decoevo_dspy.benchmarks.grading import (
     means_by,
 )
 from decoevo_dspy.benchmarks.reading import Row, check_unique, jsonl_rows
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, Template, formatted, python_string, require_slots, sha256
+from decoevo_dspy.benchmarks.templates import Template, formatted, python_string, require_slots, sha256
 from decoevo_dspy.rules.replies import Unfitting, Unreadable, one_reading, without_reasoning
-from decoevo_dspy.values.task import Question, Turn
+from decoevo_dspy.values.task import Question, Task, Turn
+
+FINGERPRINTS: Mapping[str, str] = {
+    "writingbench.system": "27ba80325caaf209ad169b616fc7ef203445f93649a85cda9328133489f46cc1",
+    "writingbench": "db50de309a38e922c29bdaf9dae753a84f6141b0d60f35bd5001bf5e17d6f7ef",
+}
+"""SHA-256 of each official text at the commit that this file names: the constant, or rendered with sentinels."""
+
+TASK = Task(
+    name="writingbench",
+    description=(
+        "Write the text that a query asks for, in the language of the query (Chinese or English). Queries come "
+        "from academic, business, legal, literary, educational and marketing work; many are long, supply source "
+        "material, and set requirements on style, format or length."
+    ),
+    evaluation=(
+        "Each text is graded from 1 to 10 on several criteria made for its query, and graded strictly. What "
+        "matters is that the text is finished and not merely planned, follows every stated requirement on "
+        "content, style, format and length, uses the supplied material faithfully without invented facts, has "
+        "depth and specific detail, fits its readers and genre, and is well organised and well written."
+    ),
+)
+"""The public task, in our own words; nothing here comes from rubrics, checklists or references."""
 
 DEFAULT_MODEL = "claude-3-7-sonnet-20250219"
 REQUIREMENTS = ("style", "format", "length")
@@ -283,3 +313,18 @@ def official_templates(checkout: Path) -> dict[str, Template]:
         "system": Template.of_checkout(system, sha256("".join(system)), FINGERPRINTS["writingbench.system"]),
         "grader": Template.of_checkout(split, sha256("".join(user)), FINGERPRINTS["writingbench"]),
     }
+
+
+def gold_criteria(question: Question, gold: Gold) -> GoldCriteria:
+    """The query's own five criteria, a point each."""
+    return [(f"{c['name']}: {c['criteria_description']}", 1.0) for c in gold.checklist]
+
+
+BENCHMARK = Benchmark(
+    name="writingbench",
+    load=load,
+    grader=WritingBenchGrader,
+    task=TASK,
+    gold_criteria=gold_criteria,
+    official_templates=official_templates,
+)

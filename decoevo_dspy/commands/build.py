@@ -9,9 +9,8 @@ from typing import Any
 import dspy
 
 from decoevo_dspy import benchmarks
+from decoevo_dspy.benchmarks import preset, presets
 from decoevo_dspy.benchmarks.base import Dataset, Grader
-from decoevo_dspy.benchmarks.presets import NAMES as PRESETS
-from decoevo_dspy.benchmarks.presets import preset
 from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.calls.secrets import KNOWN, MASK, mask_error, variable_shown
 from decoevo_dspy.commands.config import SIMULATED, Config, ModelTable
@@ -25,6 +24,7 @@ from decoevo_dspy.teleprompters import METHODS, CoEvolution
 from decoevo_dspy.teleprompters.base import SHARES as OPTIMISED
 from decoevo_dspy.teleprompters.state import Parts
 from decoevo_dspy.values.leaks import shingle_hashes
+from decoevo_dspy.values.methods import MATCHED
 from decoevo_dspy.values.partition import Partitions, check_distinct, split
 from decoevo_dspy.values.task import Task
 
@@ -53,7 +53,7 @@ def build_task(config: Config) -> Task:
         for key in ("name", "description", "evaluation", "solver_skill", "generator_skill")
         if (value := getattr(table, key))
     }
-    name = table.preset or (config.data.benchmark if config.data.benchmark in PRESETS else None)
+    name = table.preset or (config.data.benchmark if config.data.benchmark in presets() else None)
     return replace(preset(name), **given) if name else Task(**given)
 
 
@@ -98,10 +98,9 @@ def default_sizes(config: Config, rows: int) -> dict[str, int]:
     Raises:
         DataError: for fewer rows than every partition needs.
     """
-    if config.data.benchmark == SIMULATED:
-        from decoevo_dspy.benchmarks.simulated import SIZES
-
-        return dict(SIZES)
+    own = benchmarks.find(config.data.benchmark).sizes
+    if own is not None:
+        return dict(own)
     sizes = {name: int(share * rows) for name, share in SHARES.items()}
     if not all(sizes.values()):
         raise DataError(f"too few rows: {rows} cannot be dealt to {', '.join(SHARES)}; give at least 13, or data.sizes")
@@ -256,7 +255,7 @@ def build_optimizer(
     """The optimiser of ``optimizer.method``; ``budget`` replaces the config's."""
     table = config.optimizer
     settings = table.settings
-    if METHODS[table.method].method.budget_of:
+    if table.method in MATCHED:
         settings.pop("steps", None)  # its budget decides
     return METHODS[table.method](
         build_task(config),

@@ -114,11 +114,11 @@ def make_config(values: Mapping[str, Any], *, file: str = "") -> Config:
 def _problems(config: Config) -> Iterable[str]:
     """What types cannot say, one line per mistake."""
     from decoevo_dspy.benchmarks import NAMES as BENCHMARKS
-    from decoevo_dspy.benchmarks.presets import NAMES as PRESETS
+    from decoevo_dspy.benchmarks import find, presets
     from decoevo_dspy.teleprompters import METHODS
     from decoevo_dspy.values.partition import NAMES as PARTITIONS
 
-    task, data = config.task, config.data
+    task, data, PRESETS = config.task, config.data, presets()
     if task.preset is not None and task.preset not in PRESETS:
         yield f"task.preset: {task.preset!r} is not known; use one of {', '.join(PRESETS)}"
     elif task.preset is None and data.benchmark not in PRESETS:
@@ -127,7 +127,7 @@ def _problems(config: Config) -> Iterable[str]:
                 yield f"task.{key}: is missing; give the task's public {key}, or a task.preset ({', '.join(PRESETS)})"
     if data.benchmark not in BENCHMARKS:
         yield f"data.benchmark: {data.benchmark!r} is not known; use one of {', '.join(BENCHMARKS)}"
-    elif data.benchmark != SIMULATED:
+    elif find(data.benchmark).needs_file:
         yield from _file_problems(config)
     for name, size in (data.sizes or {}).items():
         if name not in PARTITIONS:

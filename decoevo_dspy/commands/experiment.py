@@ -18,12 +18,13 @@ from typing import Any
 from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.commands.build import build_budget, build_grader, build_partitions, build_role_lms, load_data
 from decoevo_dspy.commands.config import Config
-from decoevo_dspy.commands.optimize import MATCHED, MAY_CHANGE, differing_keys, is_complete, run_one
+from decoevo_dspy.commands.optimize import MAY_CHANGE, differing_keys, is_complete, run_one
 from decoevo_dspy.errors import ConfigurationError, DecoEvoError
 from decoevo_dspy.reporting.summary import summarise
 from decoevo_dspy.run.folder import ExperimentFolder, Run
 from decoevo_dspy.run.schema import Event, RunFailed, RunSkipped
 from decoevo_dspy.teleprompters import METHODS
+from decoevo_dspy.values.methods import MATCHED
 
 RUN_CHANGES = {"optimizer": (*MAY_CHANGE["optimizer"], "method", "seed"), "data": ("seed",)}
 """Config keys besides the budget's that may differ when an experiment goes on: its runs have their own."""

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+from decoevo_dspy.benchmarks import NAMES
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.run.folder import write_atomic
+from decoevo_dspy.values.methods import COMPARED
 from decoevo_dspy.values.settings import SETTINGS, Settings
 
 _TEMPLATE = """# What decoevo optimises, on which data, with which models. Try it with: decoevo optimize decoevo.toml
@@ -19,7 +21,7 @@ evaluation = "Answers are checked for correctness, completeness and safety; unsa
 # generator_skill = "..."
 
 [data]
-benchmark = "jsonl"                # or healthbench, writingbench, researchqa, llmeval-med, eqbench-cw, simulated
+benchmark = "jsonl"                # {benchmarks}
 path = "data.jsonl"                # rows {"id", "question", "rubric": [{"criterion", "points"}]}
 sizes = { train = 6, probe = 3, solver_gate = 4, generator_gate = 4, diagnostic = 1, test = 6 }
 # seed = 0                         # splits; default: the run's seed
@@ -32,7 +34,7 @@ default = { model = "simulated" }  # offline and free, made for the simulated be
 # structural_auditor, contrastive_auditor, solver_rewriter, generator_rewriter, grader, matcher.
 
 [optimizer]
-method = "decoevo"                 # or zero-shot, skillopt, sc-coevo, task-prior, budget-matched, direct-audit, …
+method = "decoevo"                 # {methods}
 num_threads = 8                    # concurrent model calls
 seed = 0
 {settings}
@@ -56,7 +58,11 @@ def _settings() -> str:
     )
 
 
-CONFIG = _TEMPLATE.replace("{settings}", _settings())
+CONFIG = (
+    _TEMPLATE.replace("{settings}", _settings())
+    .replace("{benchmarks}", ", ".join(NAMES))
+    .replace("{methods}", ", ".join(COMPARED))
+)
 """What ``decoevo init`` writes."""
 
 TOPICS = (

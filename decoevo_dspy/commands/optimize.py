@@ -27,13 +27,10 @@ from decoevo_dspy.run.events import Callback
 from decoevo_dspy.run.folder import Run
 from decoevo_dspy.run.schema import Diagnostic, Official, OfficialIncomplete, PartitionOpened
 from decoevo_dspy.run.standing import fold
-from decoevo_dspy.teleprompters import METHODS
+from decoevo_dspy.values.methods import MATCHED
 from decoevo_dspy.values.partition import Partitions
 from decoevo_dspy.values.settings import Settings
 from decoevo_dspy.values.skill import Skill
-
-MATCHED = {name: cls.method.budget_of for name, cls in METHODS.items() if cls.method.budget_of}
-"""Methods whose budget is what another method's run of the same seed used."""
 
 
 def run_one(

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import Dataset
-from decoevo_dspy.benchmarks.criteria import GoldCriteria, gold_criteria
+from decoevo_dspy.benchmarks import gold_criteria
+from decoevo_dspy.benchmarks.base import Dataset, GoldCriteria
 from decoevo_dspy.calls.budget import Budget, Ledger
 from decoevo_dspy.calls.executor import Executor
 from decoevo_dspy.calls.recording import RecordedLM, Recorder

@@ -7,10 +7,10 @@ Wording follows the interval: on one side of 0 after Holm's adjustment it "holds
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from decoevo_dspy.reporting.compared import BASELINE, COUPLED, MAIN, RIVALS
 from decoevo_dspy.reporting.measures import Contrast, accepted, contrast, family
 from decoevo_dspy.reporting.projection import Experiment
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, plural, signed
+from decoevo_dspy.values.methods import BASELINE, COUPLED, MAIN, RIVALS
 
 QUESTION = "Is it the decoupling, the extra budget, the richer prior, or the audit text?"
 ALPHA = 0.05

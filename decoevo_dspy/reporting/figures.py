@@ -16,7 +16,6 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from decoevo_dspy.reporting.compared import BASELINE, MAIN
 from decoevo_dspy.reporting.measures import (
     Point,
     carried_forward,
@@ -32,6 +31,7 @@ from decoevo_dspy.reporting.measures import (
 from decoevo_dspy.reporting.projection import Experiment, RunReading, load_experiments
 from decoevo_dspy.reporting.text import ratio, signed
 from decoevo_dspy.rules.statistics import paired_difference
+from decoevo_dspy.values.methods import BASELINE, MAIN
 
 DPI = 192
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from decoevo_dspy.errors import DataError
 from decoevo_dspy.reporting.candidates import CandidateView, candidates_of
-from decoevo_dspy.reporting.compared import ORDER, in_order
 from decoevo_dspy.reporting.summary import figures_of
 from decoevo_dspy.reporting.text import printable
 from decoevo_dspy.run.folder import ExperimentFolder, Run
 from decoevo_dspy.run.schema import Event, Official, OfficialIncomplete, ProcessStarted, RunStarted, RunStopped, of
 from decoevo_dspy.run.standing import Standing, fold
+from decoevo_dspy.values.methods import COMPARED, in_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class RunReading:
         return str(self._named("benchmark") or configured or named or (self.started and self.started.task) or "run")
 
     def _named(self, part: str) -> str | None:
-        methods = "|".join(map(re.escape, ORDER))
+        methods = "|".join(map(re.escape, COMPARED))
         match = re.fullmatch(rf"(?P<benchmark>.+?)-(?P<method>{methods}|[a-z]+)-seed(?P<seed>\d+)", self.name)
         return match[part] if match else None
 

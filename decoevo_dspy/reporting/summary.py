@@ -6,9 +6,9 @@ from typing import Any
 
 from decoevo_dspy.calls.budget import UNBUDGETED
 from decoevo_dspy.errors import ConfigurationError, DataError
-from decoevo_dspy.reporting.compared import BASELINE
 from decoevo_dspy.rules.statistics import average_within_run, holm, mean_and_sd, paired_difference
 from decoevo_dspy.run.folder import ExperimentFolder, Run
+from decoevo_dspy.values.methods import BASELINE
 
 
 def summarise(out: str | Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 from rich.table import Table as RichTable
 
 from decoevo_dspy.reporting import paper
-from decoevo_dspy.reporting.compared import ABLATIONS, BASELINE, CONTROLS, COUPLED, MAIN, in_order
 from decoevo_dspy.reporting.measures import (
     Contrast,
     accepted,
@@ -29,6 +28,7 @@ from decoevo_dspy.reporting.projection import Experiment, load_experiments
 from decoevo_dspy.reporting.text import interval, listed, number, p_value, printable, ratio, signed, span
 from decoevo_dspy.rules.statistics import MeanSD
 from decoevo_dspy.run.folder import write_atomic
+from decoevo_dspy.values.methods import ABLATIONS, BASELINE, CONTROLS, COUPLED, MAIN, in_order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a setting is: the values that it takes, its symbol and meaning, and the range of a pilot search (METHOD §8).
+    """What a setting is: the values that it takes, its symbol and meaning, and the range of a pilot search.
 
     ``ours`` marks what the paper leaves open.
     """

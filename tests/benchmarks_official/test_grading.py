@@ -5,10 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from decoevo_dspy.benchmarks import grader, load
+from decoevo_dspy.benchmarks import grader, load, preset, presets
 from decoevo_dspy.benchmarks.base import RawReply
-from decoevo_dspy.benchmarks.presets import NAMES as PRESETS
-from decoevo_dspy.benchmarks.presets import preset
 from decoevo_dspy.errors import (
     BudgetExceeded,
     ConfigurationError,
@@ -329,7 +327,7 @@ def test_a_parallel_map_gives_the_same_score(health, fake, one_by_one):
 
 
 class TestPresets:
-    @pytest.mark.parametrize("name", [name for name in PRESETS if name != "simulated"])
+    @pytest.mark.parametrize("name", [name for name in presets() if name != "simulated"])
     def test_texts(self, name):
         task = preset(name)
         assert len(task.description) > 60

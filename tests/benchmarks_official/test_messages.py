@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from decoevo_dspy.benchmarks import eqbench_cw, grader, healthbench, llmeval_med, researchqa, writingbench
-from decoevo_dspy.benchmarks.templates import FINGERPRINTS, sha256
+from decoevo_dspy.benchmarks.templates import sha256
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.values.task import Question, Turn
 
@@ -158,7 +158,7 @@ def test_eqbench_message(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="not the pinned file"):
         make("eqbench-cw", official_checkout=tmp_path)
     known = {"eqbench-cw.criteria": sha256("Coherent\nMeandering\n"), "eqbench-cw.negative": sha256("Meandering")}
-    monkeypatch.setattr(eqbench_cw, "FINGERPRINTS", {**FINGERPRINTS, **known})
+    monkeypatch.setattr(eqbench_cw, "FINGERPRINTS", {**eqbench_cw.FINGERPRINTS, **known})
     made = make("eqbench-cw", official_checkout=tmp_path)
     assert made.messages("piece {x}", eqbench_cw.Gold(base_prompt="Do <SEED>.")) == [
         {"role": "user", "content": "P Do <SEED>.\nT piece {x}\nC\n- Coherent\n- Meandering\nN Meandering\n"}
