@@ -1,4 +1,4 @@
-"""The worlds by name. Their numbers and reasons (docs/SIMULATION.md) were written down before any method ran on them."""
+"""The worlds by name. Values and reasons (docs/SIMULATION.md) were written down before any method ran on them."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
