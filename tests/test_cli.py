@@ -121,6 +121,10 @@ def test_optimize_prints_a_table(config: Callable[..., str], capfd: pytest.Captu
         (["report", "nowhere"], "nowhere"),
         (["simulate"], "Missing option"),
         (["simulate", "--port", "1", "--fail-rate", "2"], "--fail-rate"),
+        (["simulate", "--port", "0", "--world-name", "v3"], "'v3' is not a world; use one of v1, v2, weak-structural"),
+        (["simulate", "--port", "0", "--world", "luck=1"], "world.luck: unknown key"),
+        (["simulate", "--port", "0", "--world", "tacit_share"], "NAME=VALUE"),
+        (["simulate", "--port", "0", "--world", "tacit_share=0.9"], "tacit_share must lie in [0.0, 0.75]"),
     ],
 )
 def test_wrong_usage(arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any):

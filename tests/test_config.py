@@ -119,6 +119,8 @@ def test_contract_example(load: Callable[[str], Config], tmp_path: Path, monkeyp
         (SIMULATED.replace('model = "simulated"', "thinking = false"), ["models", "default needs a model"]),
         (SIMULATED.replace('"simulated" }', '"a/b", api_base = "http://u:p@h/v1" }'), ["models.default", "api_base"]),
         (SIMULATED.replace('"simulated" }', '"a/b", world_seed = 3 }'), ["models.default", "world"]),
+        (SIMULATED.replace('"simulated" }', '"a/b", world_name = "v2" }'), ["models.default", "world_name"]),
+        (SIMULATED.replace('"simulated" }', '"simulated", world_name = "v3" }'), ["models.default", "'v3'", "v2"]),
     ],
 )
 def test_mistakes_are_one_line_each(load: Callable[[str], Config], text: str, words: list[str]):

@@ -301,6 +301,10 @@ def simulate(
     rate_limit: Annotated[float | None, typer.Option(help="Requests per second before 429 is answered.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Known model names (repeatable); default all.")] = None,
     seed: Annotated[int, typer.Option(help="The world's seed.")] = 0,
+    world_name: Annotated[str, typer.Option(help="The world: v1, v2 or weak-structural.")] = "v1",
+    world: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="One parameter of the world (repeatable).")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -308,11 +312,13 @@ def simulate(
     import threading
 
     from decoevo_dspy.simulation.server import serve
+    from decoevo_dspy.simulation.worlds import named_world
 
     try:
         server = serve(
             port,
             seed=seed,
+            parameters=named_world(world_name, dict(map(_assignment, world or ()))),
             latency_ms=latency_ms,
             fail_rate=fail_rate,
             rate_limit=rate_limit,
@@ -345,6 +351,15 @@ def _load(path: Path, **optimizer: Any) -> "Config":
     values = config.model_dump(exclude_unset=True)
     values["optimizer"] = {**values.get("optimizer", {}), **given}
     return make_config(values, file=config.file)
+
+
+def _assignment(text: str) -> tuple[str, float]:
+    """A parameter and its value from ``NAME=VALUE``."""
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ConfigurationError(f"--world {text}: give it as NAME=VALUE, the value a number") from None
 
 
 def _names(text: str) -> list[str]:

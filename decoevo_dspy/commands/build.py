@@ -204,22 +204,13 @@ def _lm(config: Config, role: str, table: ModelTable) -> dspy.BaseLM:
 
 
 def _simulated(place: str, table: ModelTable, sampling: Mapping[str, Any]) -> dspy.BaseLM:
-    from dataclasses import fields
-
     from decoevo_dspy.simulation.engine import simulated_lm
-    from decoevo_dspy.simulation.parameters import WorldParameters
+    from decoevo_dspy.simulation.worlds import named_world
 
-    world = dict(table.world or {})
-    kinds = {field.name: field.type for field in fields(WorldParameters)}
-    for name in world:
-        if name not in kinds:
-            raise ConfigurationError(f"{place}.world.{name}: unknown key; the keys are {', '.join(kinds)}")
-        if kinds[name] in (int, "int"):
-            world[name] = int(world[name])
     try:
-        parameters = WorldParameters(**world)  # pyright: ignore[reportArgumentType] - whole numbers made whole above
+        parameters = named_world(table.world_name, table.world)
     except ValueError as error:
-        raise ConfigurationError(f"{place}.world: {error}") from None
+        raise ConfigurationError(f"{place}.{error}") from None
     return simulated_lm(table.world_seed, parameters, **sampling)
 
 

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from decoevo_dspy.simulation.worlds import known_world
+
 SIMULATED = "simulated"
 """The model name of the embedded backbone, and the name of its benchmark and preset."""
 
@@ -62,7 +64,8 @@ class ModelTable(Table):
         temperature, max_tokens: sampling options that win over the roles' own.
         num_retries: retries of a failed call, with backoff; timeout: seconds for one request.
         structured, context_tokens, adapter, send_seed: see `decoevo_dspy.roles.lms.RoleOptions`.
-        world: parameters of the simulated world, world_seed: its seed; for ``simulated`` only.
+        world_name: which simulated world (``v1``, the default, ``v2`` or ``weak-structural``), world: single
+            parameters of it that are to be others, world_seed: its seed; all three for ``simulated`` only.
     """
 
     model: str | None = None
@@ -77,6 +80,7 @@ class ModelTable(Table):
     context_tokens: int | None = Field(default=None, ge=512)
     adapter: Literal["chat", "json"] | None = None
     send_seed: bool | None = None
+    world_name: str | None = None
     world: dict[str, float] | None = None
     world_seed: int = 0
 
@@ -103,8 +107,9 @@ class ModelTable(Table):
                 raise ValueError(
                     "api_base must not hold a user, a password, a query or a fragment; name the key by api_key_env"
                 )
-        if (self.world or self.world_seed) and self.model not in (SIMULATED, None):
-            raise ValueError(f'world and world_seed belong to model = "{SIMULATED}"')
+        if (self.world_name or self.world or self.world_seed) and self.model not in (SIMULATED, None):
+            raise ValueError(f'world_name, world and world_seed belong to model = "{SIMULATED}"')
+        known_world(self.world_name)
         return self
 
 

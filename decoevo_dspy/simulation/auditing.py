@@ -2,17 +2,20 @@
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from decoevo_dspy.simulation import phrasing
 from decoevo_dspy.simulation.catalogue import KINDS, SURFACES
+from decoevo_dspy.simulation.classes import tacit
 from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.world import (
     BY_KEY,
     ResponseReading,
     is_chinese,
+    read_line,
     read_response,
     read_skill,
     relevant,
@@ -24,6 +27,7 @@ SURFACE_COST = 0.02
 """Adequacy lost for each criterion that rewards a surface quality."""
 SOFTNESS = 0.04
 """Utility difference at which a preference read from token probabilities has odds e : 1."""
+_POINTS = re.compile(r"\((\d+(?:\.\d+)?) points?\)")
 _SCORES = re.compile(r"\((\d+(?:\.\d+)?) points?\).*\| A ([01](?:\.\d+)?), B ([01](?:\.\d+)?)\s*$", re.MULTILINE)
 
 
@@ -37,25 +41,40 @@ def _mistake(rng: Random, avoid: frozenset[str] = frozenset()) -> str:
 
 
 def audit_structure(specification: str, question: str, rubric: str, p: WorldParameters, rng: Random) -> dict[str, Any]:
-    """Compares the rubric with what the specification's kinds demand for this question."""
+    """Compares the rubric with what the specification demands for this question: by name, or by kind if not tacit."""
     chinese, spec, drawn = is_chinese(question), read_skill(specification), read_skill(rubric)
-    kinds = spec.kinds or frozenset(KINDS)
+    kinds, hidden = spec.kinds or frozenset(KINDS), tacit(p.tacit_share)
     due = [
         key for key in relevant(question)
-        if (BY_KEY[key].kind in kinds or key in spec.named) and rng.random() < p.structural_knowledge
+        if ((BY_KEY[key].kind in kinds and key not in hidden) or key in spec.named)
+        and rng.random() < p.structural_knowledge
     ]  # fmt: skip
-    covered = sum(abs(BY_KEY[k].points) * (1.0 if k in drawn.named else 0.5 if k in drawn.lax else 0.0) for k in due)
+    light = underweight(rubric) if p.structural_underweight < 1.0 else frozenset[str]()
+    strict = {key: p.structural_underweight if key in light else 1.0 for key in drawn.named}
+    covered = sum(abs(BY_KEY[k].points) * strict.get(k, 0.5 if k in drawn.lax else 0.0) for k in due)
     total = sum(abs(BY_KEY[k].points) for k in due)
-    omitted = sorted((k for k in due if k not in drawn.named), key=_weight)[:MAX_OMISSIONS]
+    omitted = sorted((k for k in due if k not in drawn.named or k in light), key=_weight)[:MAX_OMISSIONS]
     adequacy = (covered / total if total else 1.0) - SURFACE_COST * len(drawn.surfaces)
     adequacy += rng.gauss(0.0, p.structural_noise)
     named = [key if rng.random() < p.structural_naming else _mistake(rng, drawn.surfaces) for key in omitted]
     named = list(dict.fromkeys(named))
+    styled = bool(drawn.surfaces) and spec.style_out and p.structural_style > 0.0
+    if styled and rng.random() < p.structural_style:
+        named.append(phrasing.STYLE_OUT)
     return {
         "rationale": _structural_rationale(len(due), named, rng, chinese)[:500],
         "repair": phrasing.principle(named, rng, chinese)[:300],
         "adequacy": min(10, max(0, round(10 * adequacy))),
     }
+
+
+def underweight(rubric: str) -> frozenset[str]:
+    """The requirements whose criterion has less than half of the points that are due."""
+    found = set[str]()
+    for line in rubric.split("\n"):
+        points = _POINTS.search(line)
+        found.update(k for k in read_line(line).keys if points and 2.0 * float(points[1]) < abs(BY_KEY[k].points))
+    return frozenset(found)
 
 
 def _structural_rationale(due: int, named: list[str], rng: Random, chinese: bool) -> str:
@@ -93,10 +112,24 @@ def prefer(question: str, a: str, b: str, scores: str, p: WorldParameters, rng: 
     else:
         better, other = (first, second) if label == "A" else (second, first)
         gap = [] if guessing else differing(due, better, other)
-        key = gap[0] if gap and rng.random() < p.contrastive_naming else _mistake(rng)
+        rate, both = naming_rate(due, first, second, p), [k for k in due if first.meets(k) and second.meets(k)]
+        key = gap[0] if gap and rng.random() < rate else _alike(both, frozenset(), p, rng)
         text = phrasing.name(key, rng, chinese)
         rationale = f"关键差别：{text}。" if chinese else f"What decides is {text}; one does it, the other does not."
     return Preferred(rationale=rationale, label=label, odds=_odds(seen, p.contrastive_threshold))
+
+
+def naming_rate(due: Iterable[str], first: ResponseReading, second: ResponseReading, p: WorldParameters) -> float:
+    """The chance that the deciding requirement is named: it falls with the number of differences."""
+    differences = sum(first.meets(key) != second.meets(key) for key in due)
+    return p.contrastive_naming / (1.0 + p.contrastive_crowding * max(0, differences - 1))
+
+
+def _alike(known: Sequence[str], avoid: frozenset[str], p: WorldParameters, rng: Random) -> str:
+    """What is named in place of the deciding requirement: one that is there already, or a surface quality."""
+    if p.contrastive_paraphrase and known and rng.random() < p.contrastive_paraphrase:
+        return rng.choice(known)
+    return _mistake(rng, avoid)
 
 
 def differing(due: tuple[str, ...], better: ResponseReading, other: ResponseReading) -> list[str]:
@@ -123,10 +156,12 @@ def reveal(
 ) -> dict[str, str]:
     """Why the rubric misses the difference: a requirement that it lacks and only the better answer meets."""
     chinese, drawn, told = is_chinese(question), read_skill(rubric), read_skill(difference)
-    gap = differing(relevant(question), read_response(better), read_response(other))
+    due, first, second = relevant(question), read_response(better), read_response(other)
+    gap, rate = differing(due, first, second), naming_rate(due, first, second, p)
     missing = [key for key in gap if key not in drawn.named]
     missing.sort(key=lambda key: (key not in told.named, _weight(key)))
-    key = missing[0] if missing and rng.random() < p.contrastive_naming else _mistake(rng, drawn.surfaces)
+    there = sorted(drawn.named)
+    key = missing[0] if missing and rng.random() < rate else _alike(there, drawn.surfaces, p, rng)
     text = phrasing.name(key, rng, chinese)
     english = f"No criterion speaks of this: {text}. So both answers score alike."
     why = f"没有一条标准提到：{text}。" if chinese else english

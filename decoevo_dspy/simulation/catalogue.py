@@ -75,4 +75,19 @@ SURFACES: tuple[Surface, ...] = (
 LAX_PHRASES: tuple[str, ...] = ("at least loosely touches on", "be content with a hint to", "只要大致提到")
 """Wordings that turn a demanding rule or criterion into an easy one."""
 
-__all__ = ["KINDS", "LAX_PHRASES", "REQUIREMENTS", "SURFACES", "Requirement", "Surface"]
+LIGHT_PHRASES: tuple[str, ...] = ("give few points to", "少给几分")
+"""Wordings by which a rubric skill lowers the weight of what its line names."""
+
+STYLE_OUT_PHRASES: tuple[str, ...] = ("leave style out", "tone, length and layout earn nothing", "不为文风给分")
+"""Wordings by which a text says that style is not graded."""
+
+__all__ = [
+    "KINDS",
+    "LAX_PHRASES",
+    "LIGHT_PHRASES",
+    "REQUIREMENTS",
+    "STYLE_OUT_PHRASES",
+    "SURFACES",
+    "Requirement",
+    "Surface",
+]

@@ -1,7 +1,6 @@
 """The simulated backbone's door in this process: DSPy engines, and `simulated_lm`."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import dspy
@@ -9,6 +8,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, TokenLogprob, TopLog
 
 from decoevo_dspy.simulation.backbone import MODEL, SimulatedBackbone, Token
 from decoevo_dspy.simulation.parameters import WorldParameters
+from decoevo_dspy.simulation.worlds import named_world
 
 SUPPORTED = frozenset(
     {"temperature", "max_tokens", "top_p", "seed", "response_format", "logprobs", "top_logprobs", "stop"}
@@ -54,7 +54,7 @@ class SimulatedEngine:
 
     def dump_state(self) -> dict[str, Any]:
         """Seed and parameters: all that the model is."""
-        return {"seed": self.backbone.seed, "parameters": asdict(self.backbone.parameters)}
+        return {"seed": self.backbone.seed, "parameters": self.backbone.parameters.state()}
 
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> "SimulatedEngine":
@@ -97,12 +97,30 @@ def request_messages(request: Request) -> list[dict[str, str]]:
     return messages
 
 
-def simulated_lm(seed: int = 0, parameters: WorldParameters | None = None, **lm_kwargs: Any) -> dspy.LM:
+def simulated_lm(
+    seed: int = 0,
+    parameters: WorldParameters | None = None,
+    *,
+    world_name: str | None = None,
+    world: Mapping[str, float] | None = None,
+    **lm_kwargs: Any,
+) -> dspy.LM:
     """The embedded simulated backbone as a ``dspy.LM``: offline, free, deterministic in its seed and the request.
 
     ``seed``: the world's seed. Samples of the same prompt differ by the *request's* ``seed`` option (an OpenAI field),
-    never by a rollout id. ``lm_kwargs`` go to ``dspy.LM``; the DSPy cache is off unless asked for.
+    never by a rollout id. ``world_name``: which world (``v1``, the default, ``v2`` or ``weak-structural``), ``world``:
+    single parameters of it that are to be others; or ``parameters``: all of them. ``lm_kwargs`` go to ``dspy.LM``; the
+    DSPy cache is off unless asked for.
+
+    >>> simulated_lm(world_name="v2", world={"tacit_share": 0.2}).model
+    'simulated'
+
+    Raises:
+        ValueError: for an unknown world or parameter, a value outside its range, or ``parameters`` beside a world.
     """
+    if parameters is not None and (world_name is not None or world):
+        raise ValueError("parameters are a whole world; give them, or world_name and world, not both")
+    parameters = parameters or named_world(world_name, world)
     backbone = SimulatedBackbone(seed, parameters)
     options: dict[str, Any] = {"cache": False, **lm_kwargs}
     return dspy.LM(MODEL, engine=SimulatedEngine(backbone), async_engine=AsyncSimulatedEngine(backbone), **options)

@@ -1,108 +1,104 @@
-"""Every behavioural parameter of the simulated world, chosen a priori by plausibility and then fixed."""
+"""Every behavioural parameter of the simulated worlds: those of the first, and what later worlds add to it."""
 
 from dataclasses import dataclass, fields
+from typing import Any
+
+from decoevo_dspy.simulation.first_world import FirstWorld
+
+MAX_TACIT = 0.75
+"""Largest share of the gold points that can be tacit: the obvious requirements hold the rest."""
+_CAPACITIES = {"solver_capacity", "generator_capacity"}
+_LOWEST = {"contrastive_accuracy": 0.5, "contrastive_position_bias": -1.0, **dict.fromkeys(_CAPACITIES, 1.0)}
+_HIGHEST = {"tacit_share": MAX_TACIT}
+_UNBOUNDED = {
+    *_CAPACITIES,
+    "generator_point_noise",
+    "structural_noise",
+    "contrastive_noise",
+    "contrastive_crowding",
+    "proposal_equal",
+    "proposal_easier",
+    "proposal_narrower",
+    "proposal_worse",
+}
+PROPOSALS = ("equal", "easier", "narrower", "worse")
+"""The kinds of proposal that are not better."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorldParameters:
-    """How well the simulated model does each job. All are probabilities in [0, 1] unless the comment says otherwise.
+class WorldParameters(FirstWorld):
+    """All parameters. What is added here is switched off by its default, so the defaults are the first world.
 
     Raises:
         ValueError: for a value outside its range.
     """
 
+    # requirements
+    tacit_share: float = 0.0
+    """Share of the gold points, in [0, 0.75], whose requirement no public text names or hints at: only an answer that
+    has it shows it. First come the kinds that the public text does not list, then others in a fixed order."""
+
     # solver
-    solver_base_low: float = 0.25
-    """Chance that an answer covers the hardest requirement when no text names it."""
-    solver_base_high: float = 0.6
-    """The same for the easiest requirement; others lie between by their difficulty."""
-    solver_raised: float = 0.9
-    """Chance of covering a requirement that the skill names, within capacity."""
-    solver_capacity: int = 12
-    """Rules (≥ 1) that the solver can adhere to; beyond it, adherence shrinks as capacity ÷ rules."""
-    solver_hint_lift: float = 0.1
-    """Share of the way from base to raised that naming only the kind of a requirement brings."""
-    solver_demo_lift: float = 0.3
-    """Share of the way from base to raised that one demonstration of a requirement brings."""
-    solver_lax_lift: float = 0.4
-    """Share of the way from base to raised that a softened rule brings."""
-    solver_spill: float = 0.03
-    """Chance of following a named rule where the question does not call for it."""
-    solver_surface_base: float = 0.4
-    """Chance of showing a surface quality unasked; named ones are raised like requirements."""
+    solver_tacit: float = 0.15
+    """Highest chance that an answer covers a tacit requirement when no text names it. What must be avoided keeps its
+    own chance: nobody is told to do harm."""
 
     # rubric generator
-    generator_obvious: float = 0.85
-    """Chance of a criterion for a relevant obvious requirement, unasked."""
-    generator_unknown: float = 0.04
-    """Chance of a criterion for a relevant requirement that is neither obvious nor named."""
-    generator_named: float = 0.92
-    """Chance of a criterion for a relevant requirement that the skill names, within capacity."""
-    generator_hint_lift: float = 0.15
-    """Share of the way to named that naming only the kind of a requirement brings."""
-    generator_capacity: int = 16
-    """Rules (≥ 1) that the rubric writer can adhere to; beyond it, adherence shrinks as capacity ÷ rules."""
-    generator_surface: float = 0.15
-    """Chance, for each surface quality, of a criterion for it unasked."""
-    generator_point_noise: float = 1.5
-    """Standard deviation (points, ≥ 0) of a criterion's points around the true ones."""
-
-    # judge
-    judge_false_positive: float = 0.05
-    """Chance that an unmet criterion is judged met."""
-    judge_false_negative: float = 0.08
-    """Chance that a met criterion is judged unmet."""
-    judge_lax_pass: float = 0.8
-    """Chance that a softened criterion is judged met although the answer does not meet it."""
+    generator_surface_told: float = 1.0
+    """Highest chance of each style criterion once the skill says to leave style out; 1: such a line is not heeded."""
+    generator_light: float = 1.0
+    """Share of its points that a criterion keeps when the skill says to give it few points; 1: not heeded."""
 
     # structural auditor
-    structural_knowledge: float = 0.85
-    """Chance of knowing, for this audit, that a relevant requirement of a kind listed in the specification is due."""
-    structural_naming: float = 0.75
-    """Chance that each of the (up to two) omissions reported is a true one; otherwise a surface quality is named."""
-    structural_noise: float = 0.1
-    """Standard deviation (≥ 0) of the adequacy on [0, 1]."""
+    structural_style: float = 0.0
+    """Chance of saying that a rubric rewards style, where the specification says that style earns nothing."""
+    structural_underweight: float = 1.0
+    """What a due requirement still counts when its criterion has less than half of its points; below 1, such a
+    criterion is reported as an omission is."""
 
     # contrastive auditor
-    contrastive_accuracy: float = 0.85
-    """In [0.5, 1]: 1 reads the true difference, 0.5 is a coin; in between, a share 2·(1 − accuracy) of coin flips."""
-    contrastive_noise: float = 0.05
-    """Standard deviation (≥ 0) of the utility difference as the auditor sees it."""
-    contrastive_threshold: float = 0.06
-    """Utility difference (share of the positive gold points, ≥ 0) below which two answers are equivalent."""
-    contrastive_position_bias: float = 0.02
-    """Utility credit, in [−1, 1], for the answer shown first."""
-    contrastive_score_pull: float = 0.5
-    """Weight of the rubric-score difference in a preference that is formed with the scores in sight."""
-    contrastive_naming: float = 0.7
-    """Chance that the deciding requirement is named; otherwise a surface quality is."""
+    contrastive_crowding: float = 0.0
+    """Each difference (≥ 0) beyond the first makes naming harder: chance = naming ÷ (1 + crowding · (d − 1)), where d
+    is the number of requirements that one of the two answers meets and the other does not."""
+    contrastive_paraphrase: float = 0.0
+    """Of the cases in which the deciding requirement is not named: the share in which something is named that is there
+    already; in the others it is a surface quality."""
 
     # rewriters
-    rewriter_miss: float = 0.2
-    """Chance that a recurring finding is overlooked."""
-    rewriter_drop: float = 0.08
-    """Chance, per rewrite, that an existing rule gets lost."""
-    rewriter_surface: float = 0.15
-    """Chance, per rewrite, that a surface quality is added."""
-    rewriter_soften: float = 0.1
-    """Chance, per rewrite, that the hardest rule is replaced by an easy form of it."""
-    rewriter_repeat: float = 0.3
-    """Weight of a finding that a rejected edit has already tried."""
-
-    # matcher
-    matcher_false_positive: float = 0.02
-    """Chance that two criteria without a shared requirement are matched."""
-    matcher_false_negative: float = 0.08
-    """Chance that two criteria with a shared requirement are not matched."""
+    proposal_better: float = 1.0
+    """Chance that a reply of either rewriter answers the findings, as in the first world."""
+    proposal_equal: float = 0.15
+    """Weight (≥ 0), among the other kinds of reply, of one that says what is there in other words. With the shipped
+    values of ``proposal_better`` and the four weights, each weight is the kind's rate."""
+    proposal_easier: float = 0.15
+    """The same for a reply that softens a demanding rule and, in a rubric skill, lowers a hard criterion's weight."""
+    proposal_narrower: float = 0.15
+    """The same for a reply whose rule is patched to a single question's words."""
+    proposal_worse: float = 0.1
+    """The same for a reply that loses a rule."""
+    rewriter_prune: float = 0.0
+    """Chance that the solver's rewriter, when it answers the findings, also merges two rules for the same thing, or
+    deletes a style rule that no finding asks for."""
 
     def __post_init__(self) -> None:
-        capacities = {"solver_capacity": 1.0, "generator_capacity": 1.0}
-        lower = {"contrastive_accuracy": 0.5, "contrastive_position_bias": -1.0, **capacities}
-        unbounded = {*capacities, "generator_point_noise", "structural_noise", "contrastive_noise"}
         for spec in fields(self):
-            value, low = getattr(self, spec.name), lower.get(spec.name, 0.0)
-            high = float("inf") if spec.name in unbounded else 1.0
+            value, low = getattr(self, spec.name), _LOWEST.get(spec.name, 0.0)
+            high = float("inf") if spec.name in _UNBOUNDED else _HIGHEST.get(spec.name, 1.0)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise ValueError(f"WorldParameters.{spec.name} must lie in [{low}, {high}], not {value!r}")
         if self.solver_base_low > self.solver_base_high:
             raise ValueError("WorldParameters.solver_base_low must not exceed solver_base_high")
+        if self.proposal_better < 1.0 and not any(self.proposal_weights):
+            raise ValueError("WorldParameters.proposal_better below 1 needs another kind of proposal with a weight")
+
+    @property
+    def proposal_weights(self) -> tuple[float, ...]:
+        """The weights of `PROPOSALS`."""
+        return tuple(getattr(self, f"proposal_{kind}") for kind in PROPOSALS)
+
+    def state(self) -> dict[str, Any]:
+        """The parameters as plain data: all of the first world's, and of the others those that are set."""
+        own = {spec.name: spec.default for spec in fields(self)}
+        first = {spec.name for spec in fields(FirstWorld)}
+        values = {name: getattr(self, name) for name in own}
+        return {name: value for name, value in values.items() if name in first or value != own[name]}

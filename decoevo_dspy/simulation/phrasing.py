@@ -7,6 +7,8 @@ from typing import Literal
 from decoevo_dspy.simulation.world import BY_KEY, SURFACE_BY_KEY
 
 Genre = Literal["solver", "generator"]
+STYLE_OUT = "style_out"
+"""Stands among the keys of requirements and surface qualities for the rule that style is not graded."""
 
 _ADVICE = (
     "Make sure to {p}.",
@@ -100,6 +102,8 @@ def surface_criterion(key: str, rng: Random, chinese: bool) -> str:
 
 def rule(key: str, rng: Random, chinese: bool, genre: Genre, *, lax: bool = False) -> str:
     """A line of a skill document that names a requirement or a surface quality, or softens a requirement."""
+    if key == STYLE_OUT:
+        return "- 不为文风给分。" if chinese else "- Leave style out: no points for tone or layout."
     if key in SURFACE_BY_KEY:
         p = surface_phrase(key, rng, chinese)
         if genre == "generator":
@@ -122,6 +126,21 @@ def rule(key: str, rng: Random, chinese: bool, genre: Genre, *, lax: bool = Fals
     return f"- Require that the answer {verb} to {p}."
 
 
+def narrow_rule(key: str, rng: Random, chinese: bool, genre: Genre) -> str:
+    """A line of a skill document that names a requirement for questions with one of its cue words only."""
+    word = rng.choice(BY_KEY[key].cues_zh if chinese else BY_KEY[key].cues)
+    general = rule(key, rng, chinese, genre).removeprefix("- ")
+    if chinese:
+        return f"- 只在提到“{word}”时：{general}"
+    return f'- Only when the message mentions "{word}": {general[0].lower()}{general[1:]}'
+
+
+def light_rule(key: str, rng: Random, chinese: bool) -> str:
+    """A line of a rubric skill that lowers a requirement's weight."""
+    p = phrase(key, rng, chinese)
+    return f"- {p}：少给几分。" if chinese else f"- Give few points to advice on how to {p}."
+
+
 def principle(keys: Sequence[str], rng: Random, chinese: bool) -> str:
     """One or two requirements or surface qualities as a principle for writing rubrics."""
     return (" " if not chinese else "").join(rule(key, rng, chinese, "generator").removeprefix("- ") for key in keys)
@@ -129,6 +148,8 @@ def principle(keys: Sequence[str], rng: Random, chinese: bool) -> str:
 
 def name(key: str, rng: Random, chinese: bool) -> str:
     """A requirement or surface quality in running text."""
+    if key == STYLE_OUT:
+        return "不为文风给分" if chinese else "to leave style out"
     if key in SURFACE_BY_KEY:
         return surface_phrase(key, rng, chinese)
     p = phrase(key, rng, chinese)

@@ -10,10 +10,11 @@ from random import Random
 from typing import Any
 
 from decoevo_dspy.simulation import phrasing
+from decoevo_dspy.simulation.evidence import findings
 from decoevo_dspy.simulation.judging import judge
 from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.prompts import Prompt
-from decoevo_dspy.simulation.rewriting import findings, improve
+from decoevo_dspy.simulation.rewriting import improve
 from decoevo_dspy.simulation.solving import solve
 from decoevo_dspy.simulation.world import is_chinese
 from decoevo_dspy.simulation.writing import Schema, field_schema, invent

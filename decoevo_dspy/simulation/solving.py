@@ -6,6 +6,7 @@ from typing import Any
 
 from decoevo_dspy.simulation import phrasing
 from decoevo_dspy.simulation.catalogue import SURFACES
+from decoevo_dspy.simulation.classes import tacit
 from decoevo_dspy.simulation.parameters import WorldParameters
 from decoevo_dspy.simulation.world import (
     BY_KEY,
@@ -23,7 +24,7 @@ MAX_CRITERIA = 12
 
 def solve(question: str, skill: str, demos: Sequence[str], p: WorldParameters, rng: Random) -> str:
     """An answer: a sentence for every requirement it covers, filler, and the surface qualities it shows."""
-    reading, chinese = read_skill(skill), is_chinese(question)
+    reading, chinese = read_skill(skill).on(question), is_chinese(question)
     shown_in_demos = frozenset(key for demo in demos for key in read_response(demo).said)
     due = relevant(question)
     sentences = []
@@ -40,12 +41,14 @@ def solve(question: str, skill: str, demos: Sequence[str], p: WorldParameters, r
 
 def solver_rate(key: str, reading: SkillReading, demos: frozenset[str], p: WorldParameters) -> float:
     """The chance that an answer fulfils a requirement: base by difficulty, lifted by what the texts in sight name."""
-    requirement = BY_KEY[key]
+    requirement, hidden = BY_KEY[key], key in tacit(p.tacit_share)
     base = p.solver_base_high - requirement.difficulty * (p.solver_base_high - p.solver_base_low)
+    if hidden and not requirement.harmful:
+        base = min(base, p.solver_tacit)
     lift = max(
         1.0 if key in reading.named else 0.0,
         p.solver_lax_lift if key in reading.lax else 0.0,
-        p.solver_hint_lift if requirement.kind in reading.kinds else 0.0,
+        p.solver_hint_lift if requirement.kind in reading.kinds and not hidden else 0.0,
         p.solver_demo_lift if key in demos and not requirement.harmful else 0.0,
     )
     return base + max(0.0, p.solver_raised - base) * lift * reading.adherence(p.solver_capacity)
@@ -63,16 +66,19 @@ def _dress(sentences: list[str], reading: SkillReading, chinese: bool, p: WorldP
 
 def write_rubric(question: str, skill: str, p: WorldParameters, rng: Random) -> list[dict[str, Any]]:
     """Criteria (``requirement``, ``points``) for what the rubric writer thinks of: named, obvious, rarely unknown."""
-    reading, chinese = read_skill(skill), is_chinese(question)
+    reading, chinese = read_skill(skill).on(question), is_chinese(question)
     adherence = reading.adherence(p.generator_capacity)
     criteria: list[dict[str, Any]] = []
     for key in relevant(question):
         if rng.random() < generator_rate(key, reading, adherence, p):
             points = rng.gauss(abs(BY_KEY[key].points), p.generator_point_noise)
+            points *= p.generator_light if key in reading.light else 1.0
             text = phrasing.criterion(key, rng, chinese, lax=key in reading.lax)
             criteria.append({"requirement": text, "points": _points(points)})
     for surface in SURFACES:
         rate = max(p.generator_surface, p.generator_named * adherence if surface.key in reading.surfaces else 0.0)
+        if reading.style_out:
+            rate = min(rate, p.generator_surface_told)
         if rng.random() < rate:
             criteria.append(_surface_criterion(surface.key, chinese, rng))
     if not criteria:
@@ -86,7 +92,8 @@ def generator_rate(key: str, reading: SkillReading, adherence: float, p: WorldPa
     requirement = BY_KEY[key]
     base = p.generator_obvious if requirement.obvious else p.generator_unknown
     named = key in reading.named or key in reading.lax
-    lift = 1.0 if named else p.generator_hint_lift if requirement.kind in reading.kinds else 0.0
+    hinted = requirement.kind in reading.kinds and key not in tacit(p.tacit_share)
+    lift = 1.0 if named else p.generator_hint_lift if hinted else 0.0
     return base + max(0.0, p.generator_named - base) * lift * adherence
 
 

@@ -6,10 +6,19 @@ Everything here is a pure function of text, memoised because runs repeat the sam
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from decoevo_dspy.simulation.catalogue import KINDS, LAX_PHRASES, REQUIREMENTS, SURFACES, Requirement, Surface
+from decoevo_dspy.simulation.catalogue import (
+    KINDS,
+    LAX_PHRASES,
+    LIGHT_PHRASES,
+    REQUIREMENTS,
+    STYLE_OUT_PHRASES,
+    SURFACES,
+    Requirement,
+    Surface,
+)
 
 BY_KEY: dict[str, Requirement] = {r.key: r for r in REQUIREMENTS}
 SURFACE_BY_KEY: dict[str, Surface] = {s.key: s for s in SURFACES}
@@ -29,62 +38,99 @@ _CUES = tuple(
     for r in REQUIREMENTS
 )  # fmt: skip
 _NEGATION = re.compile(r"\b(?:never|not|don't|avoid|avoids|without|rather than)\b|不要|避免|切勿|不能|不会|没有")
+_NARROW = re.compile(r'only when the message mentions "([^"]+)"|只在提到“([^”]+)”时')
 _CJK = re.compile(r"[\u4e00-\u9fff]")
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+\S", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What one line of text names: requirements, surface qualities (named or shown), softened or negated."""
+    """What one line of text names: requirements, surface qualities (named or shown), softened or negated.
+
+    ``light``: it lowers a weight. ``style_out``: it says that style is not graded. ``only_with``: the word without
+    which it does not count, or "".
+    """
 
     keys: tuple[str, ...]
     surfaces: tuple[str, ...]
     shown: tuple[str, ...]
     lax: bool
     negated: bool
+    light: bool
+    style_out: bool
+    only_with: str
 
 
 @lru_cache(maxsize=65536)
 def read_line(line: str) -> Line:
     """One line, lower-cased and with white space collapsed, against every phrase of the catalogue."""
     text = " ".join(line.lower().replace("’", "'").split())
+    narrow = _NARROW.search(text)
     return Line(
         keys=tuple(dict.fromkeys(key for phrase, key in _PHRASES if phrase in text)),
         surfaces=tuple(dict.fromkeys(key for phrase, key in _SURFACE_PHRASES if phrase in text)),
         shown=tuple(key for marker, key in _MARKERS if marker in text),
         lax=any(phrase in text for phrase in LAX_PHRASES),
         negated=_NEGATION.search(text) is not None,
+        light=any(phrase in text for phrase in LIGHT_PHRASES),
+        style_out=any(phrase in text for phrase in STYLE_OUT_PHRASES),
+        only_with=(narrow.group(1) or narrow.group(2)) if narrow else "",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkillReading:
-    """What a skill or instruction text asks for. ``rules``: how many rules a reader has to keep in mind."""
+    """What a skill or instruction text asks for. ``rules``: how many rules a reader has to keep in mind.
+
+    ``narrow``: requirements that are named only for questions with a certain word, as (key, word). ``light``:
+    requirements that are to have few points. ``style_out``: style is not graded.
+    """
 
     named: frozenset[str]
     lax: frozenset[str]
     surfaces: frozenset[str]
     kinds: frozenset[str]
     rules: int
+    narrow: frozenset[tuple[str, str]] = frozenset()
+    light: frozenset[str] = frozenset()
+    style_out: bool = False
 
     def adherence(self, capacity: int) -> float:
         """The share of rules that are kept: 1 up to ``capacity``, then capacity ÷ rules."""
         return min(1.0, capacity / self.rules) if self.rules else 1.0
 
+    def on(self, question: str) -> "SkillReading":
+        """What the text asks for in the face of this question: rules for other questions fall away."""
+        text = question.lower().replace("’", "'")
+        here = {key for key, word in self.narrow if re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", text)}
+        return replace(self, named=self.named | here, lax=self.lax - here) if here else self
+
 
 @lru_cache(maxsize=4096)
 def read_skill(text: str) -> SkillReading:
     """A skill text: a requirement is named iff one of its phrases occurs; a softened rule names it only laxly."""
-    named, lax, surfaces = set[str](), set[str](), set[str]()
+    named, lax, light, surfaces, narrow = set[str](), set[str](), set[str](), set[str](), set[tuple[str, str]]()
+    style_out = False
     for line in text.split("\n"):
         found = read_line(line)
-        (lax if found.lax else named).update(found.keys)
+        if found.only_with:
+            narrow.update((key, found.only_with) for key in found.keys)
+        else:
+            (light if found.light else lax if found.lax else named).update(found.keys)
         surfaces.update(found.surfaces)
+        style_out = style_out or found.style_out
     lowered = text.lower()
     kinds = frozenset(kind for phrase, kind in _KIND_PHRASES if phrase in lowered)
     rules = max(len(_BULLET.findall(text)), len(named | lax) + len(surfaces))
     return SkillReading(
-        named=frozenset(named), lax=frozenset(lax - named), surfaces=frozenset(surfaces), kinds=kinds, rules=rules
+        named=frozenset(named),
+        lax=frozenset(lax - named),
+        surfaces=frozenset(surfaces),
+        kinds=kinds,
+        rules=rules,
+        narrow=frozenset(narrow),
+        light=frozenset(light),
+        style_out=style_out,
     )
 
 
