@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from decoevo_dspy import benchmarks
+from decoevo_dspy.commands.init import CONFIG
+from decoevo_dspy.reporting import projection
+from decoevo_dspy.roles.lms import ROLES
 from decoevo_dspy.teleprompters import METHODS
 from decoevo_dspy.values.settings import Settings
 
@@ -204,3 +208,26 @@ def test_the_table_of_settings_is_whole():
     rows = [row.strip("| ").split("|") for row in section(13).split("\n") if row.startswith("| `")]
     said = {name.strip(" `"): json.loads(default.strip(" `")) for name, _, default in rows}
     assert said == asdict(Settings())
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LISTS = {
+    "methods in the README": (set(QUOTED.findall(README.partition("## What is compared")[2])), METHODS),
+    "methods in tables": (projection.METHODS, METHODS),
+    "benchmarks in the README": (
+        set(re.findall(r"^benchmark = .*# (.+)$", README, re.MULTILINE)[0].split()),
+        benchmarks.NAMES,
+    ),
+    "benchmarks in decoevo init": (
+        re.findall(r"[\w-]+", re.findall(r"^benchmark = .*$", CONFIG, re.MULTILINE)[0]),
+        benchmarks.NAMES,
+    ),
+    "roles in decoevo init": (re.findall(r"\w+", CONFIG), ROLES),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_for_readers_are_whole(name: str):
+    """Whoever adds a method, a benchmark or a role finds it in every list that readers see."""
+    shown, wanted = LISTS[name]
+    assert set(wanted) - set(shown) == set()
