@@ -27,7 +27,7 @@ LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)*/[\w.-]+\.(?:py|md|toml|lock|jsonl?|ipynb|css|html)")
 PAGE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[A-Z][\w-]*\.md)\b(?: §(\d+)(?:[–-](\d+))?)?")
-UNCITED = re.compile(r"(?<![\w/])[A-Z]{4,}(?:-[A-Z]+)*(?: bug case)? §\d")
+UNCITED = re.compile(r"(?<![\w/])[A-Z]{4,}(?:-[A-Z]+)* (?:§|bug case |pain |row )\d")
 MADE_BY_RUNS = {"SKILL.md"}
 """Markdown files that the program writes; no page of the repository."""
 
@@ -145,6 +145,7 @@ MISTAKES = [
     ("citations", "decoevo_dspy/x.py", '"""As DESIGN.md has it."""'),
     ("citations", "decoevo_dspy/x.py", '"""As NOTES §3 has it."""'),
     ("citations", "tests/x.py", '"""It is in docs/GONE.md."""'),
+    ("citations", "tests/x.py", '"""Never 0 (LESSONS bug case 8)."""'),
     ("citations", "docs/METHOD.md", "As docs/EVIDENCE.md §1 says."),
     ("files", "docs/METHOD.md", "It is in `decoevo_dspy/values/gone.py`."),
     ("files", "CONTRIBUTING.md", "Run `.venv/bin/pytest tests/test_gone.py`."),
@@ -153,7 +154,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("check", "file", "line"), MISTAKES)
 def test_each_kind_of_mistake_is_seen(check: str, file: str, line: str, tmp_path: Path):
-    """A page or module with one mistake more has exactly one complaint more."""
+    """A page or module with one mistake more has more complaints."""
     for page in pages(ROOT):
         (tmp_path / page.relative_to(ROOT)).parent.mkdir(exist_ok=True)
         (tmp_path / page.relative_to(ROOT)).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
