@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from decoevo_dspy import benchmarks
+from decoevo_dspy.commands.init import CONFIG
+from decoevo_dspy.roles.lms import ROLES
 from decoevo_dspy.teleprompters import METHODS
+from decoevo_dspy.values.methods import COMPARED
 from decoevo_dspy.values.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +27,7 @@ LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)*/[\w.-]+\.(?:py|md|toml|lock|jsonl?|ipynb|css|html)")
 PAGE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[A-Z][\w-]*\.md)\b(?: §(\d+)(?:[–-](\d+))?)?")
-UNCITED = re.compile(r"(?<![\w/])[A-Z]{4,}(?:-[A-Z]+)*(?: bug case)? §\d")
+UNCITED = re.compile(r"(?<![\w/])[A-Z]{4,}(?:-[A-Z]+)* (?:§|bug case |pain |row )\d")
 MADE_BY_RUNS = {"SKILL.md"}
 """Markdown files that the program writes; no page of the repository."""
 
@@ -141,6 +145,7 @@ MISTAKES = [
     ("citations", "decoevo_dspy/x.py", '"""As DESIGN.md has it."""'),
     ("citations", "decoevo_dspy/x.py", '"""As NOTES §3 has it."""'),
     ("citations", "tests/x.py", '"""It is in docs/GONE.md."""'),
+    ("citations", "tests/x.py", '"""Never 0 (LESSONS bug case 8)."""'),
     ("citations", "docs/METHOD.md", "As docs/EVIDENCE.md §1 says."),
     ("files", "docs/METHOD.md", "It is in `decoevo_dspy/values/gone.py`."),
     ("files", "CONTRIBUTING.md", "Run `.venv/bin/pytest tests/test_gone.py`."),
@@ -149,7 +154,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("check", "file", "line"), MISTAKES)
 def test_each_kind_of_mistake_is_seen(check: str, file: str, line: str, tmp_path: Path):
-    """A page or module with one mistake more has exactly one complaint more."""
+    """A page or module with one mistake more has more complaints."""
     for page in pages(ROOT):
         (tmp_path / page.relative_to(ROOT)).parent.mkdir(exist_ok=True)
         (tmp_path / page.relative_to(ROOT)).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
@@ -204,3 +209,26 @@ def test_the_table_of_settings_is_whole():
     rows = [row.strip("| ").split("|") for row in section(13).split("\n") if row.startswith("| `")]
     said = {name.strip(" `"): json.loads(default.strip(" `")) for name, _, default in rows}
     assert said == asdict(Settings())
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LISTS = {
+    "methods in the README": (set(QUOTED.findall(README.partition("## What is compared")[2])), METHODS),
+    "methods of the comparison": (METHODS, COMPARED),
+    "benchmarks in the README": (
+        set(re.findall(r"^benchmark = .*# (.+)$", README, re.MULTILINE)[0].split()),
+        benchmarks.NAMES,
+    ),
+    "benchmarks in decoevo init": (
+        re.findall(r"[\w-]+", re.findall(r"^benchmark = .*$", CONFIG, re.MULTILINE)[0]),
+        benchmarks.NAMES,
+    ),
+    "roles in decoevo init": (re.findall(r"\w+", CONFIG), ROLES),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_for_readers_are_whole(name: str):
+    """Whoever adds a method, a benchmark or a role finds it in every list that readers see."""
+    shown, wanted = LISTS[name]
+    assert set(wanted) - set(shown) == set()
