@@ -4,6 +4,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -341,7 +342,10 @@ class TestLeaks:
 
     def test_stage_one_sees_the_question_and_two_responses_and_nothing_else(self, dumped: tuple[Any, list[Call], Path]):
         """Every blind prompt is rebuilt exactly from a question and two stored answers to it."""
-        _, calls, _ = dumped
+        _, calls, folder = dumped
+        with closing(CallStore(folder / "calls.sqlite")) as store:
+            key = store.fence_key
+        assert key is not None
         blind = [c for c in calls if c.role == "contrastive_auditor" and c.sample.startswith("pair")]
         assert blind
         answers = [_answer(call) for call in calls if call.role == "solver"]
@@ -350,11 +354,11 @@ class TestLeaks:
             fields = [part.split(" ## ]]")[0] for part in user.split("[[ ## ")[1:]]
             assert fields == ["question", "response_a", "response_b"]
             body = user.split("\n\nRespond with a JSON object")[0]
-            question = next(q for _, qs in partitions().items() for q in qs if fence("question", q.text) in body)
-            shown = [a for a in answers if fence("response A", a) in body or fence("response B", a) in body]
+            question = next(q for _, qs in partitions().items() for q in qs if fence("question", q.text, key) in body)
+            shown = [a for a in answers if fence("response A", a, key) in body or fence("response B", a, key) in body]
             rebuilt = {
-                f"[[ ## question ## ]]\n{fence('question', question.text)}\n\n[[ ## response_a ## ]]\n"
-                f"{fence('response A', a)}\n\n[[ ## response_b ## ]]\n{fence('response B', b)}"
+                f"[[ ## question ## ]]\n{fence('question', question.text, key)}\n\n[[ ## response_a ## ]]\n"
+                f"{fence('response A', a, key)}\n\n[[ ## response_b ## ]]\n{fence('response B', b, key)}"
                 for a in shown
                 for b in shown
             }

@@ -12,8 +12,9 @@ from dspy import AdapterParseError
 
 from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
 from decoevo_dspy.calls.failing import CallFailed
-from decoevo_dspy.calls.recording import call_scope, strip_reasoning
+from decoevo_dspy.calls.recording import RecordedLM, call_scope, strip_reasoning
 from decoevo_dspy.calls.store import Call
+from decoevo_dspy.roles.text import fence
 from decoevo_dspy.values.failures import FailureKind
 
 T = TypeVar("T")
@@ -72,9 +73,10 @@ class Role(dspy.Module):
     ``temperature`` and the token limit are defaults: an LM that was configured with its own keeps them, except where
     a draw asks for a temperature of its own (fresh rubrics).
     ``context_tokens`` (``None`` = unlimited) is the endpoint's window; longer inputs are cut in the middle, and the cut
-    is counted.
+    is counted. ``fence_key`` is the key of the fences around material; behind a recorded LM it is its store's.
     """
 
+    fence_key: bytes | None = b""
     name = "role"
     signature: type[dspy.Signature]
     temperature = 0.0
@@ -87,6 +89,12 @@ class Role(dspy.Module):
         self.structured: Structured = structured
         self.context_tokens = context_tokens
         self.counts = counts or ReplyCounts()
+
+    def fence(self, label: str, text: str) -> str:
+        """``text`` as material in a prompt of this role (`decoevo_dspy.roles.text.fence`)."""
+        lm = self.predict.lm or dspy.settings.lm
+        key = lm.recorder.store.fence_key if isinstance(lm, RecordedLM) else self.fence_key
+        return fence(label, text, key)
 
     def ask(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dspy
 
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import failures_text, fence, findings_text
+from decoevo_dspy.roles.text import failures_text, findings_text
 from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
 from decoevo_dspy.values.findings import Failure, Finding
 from decoevo_dspy.values.skill import Candidate, Edit, Skill, apply_edits
@@ -34,10 +34,10 @@ class SolverRewriter(Role):
         rewrite = self.ask(
             _edits,
             {
-                "task": fence("task", task.description),
-                "skill": fence("skill", skill.text),
-                "failures": fence("failures", evidence),
-                "rejected_edits": fence("rejected edits", "\n".join(rejected) or "(none)"),
+                "task": self.fence("task", task.description),
+                "skill": self.fence("skill", skill.text),
+                "failures": self.fence("failures", evidence),
+                "rejected_edits": self.fence("rejected edits", "\n".join(rejected) or "(none)"),
                 "edit_budget": budget,
             },
             partition="train",
@@ -59,9 +59,9 @@ class GeneratorRewriter(Role):
         rewrite = self.ask(
             _edits,
             {
-                "task": fence("task", task.description),
-                "skill": fence("skill", skill.text),
-                "findings": fence("findings", findings_text(findings)),
+                "task": self.fence("task", task.description),
+                "skill": self.fence("skill", skill.text),
+                "findings": self.fence("findings", findings_text(findings)),
                 "edit_budget": budget,
             },
             partition="probe",

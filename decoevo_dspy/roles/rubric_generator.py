@@ -3,7 +3,7 @@
 import dspy
 
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import GENERATOR_HEADING, fence, with_skill
+from decoevo_dspy.roles.text import GENERATOR_HEADING, with_skill
 from decoevo_dspy.signatures import WriteRubric
 from decoevo_dspy.values.rubric import Criterion, Rubric
 from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
@@ -35,7 +35,7 @@ class RubricGenerator(Role):
         """The rubric of a question; ``sample`` names the draw, so that another name is a fresh rubric."""
         return self.ask(
             _rubric,
-            {"question": fence("question", question)},
+            {"question": self.fence("question", question)},
             partition=partition,
             sample=sample,
             temperature=temperature,
