@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
+from decoevo_dspy.roles.base import InvalidReply, NoReply, Role, check_material
 from decoevo_dspy.roles.text import failures_text, findings_text
 from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
 from decoevo_dspy.values.findings import Failure, Finding
@@ -77,6 +77,7 @@ def _edits(prediction: dspy.Prediction) -> Rewrite:
     rewrite = prediction.rewrite
     if not rewrite.edits:
         raise InvalidReply("no edits")
+    check_material(edit.content for edit in rewrite.edits)
     return rewrite.summary.strip(), tuple(Edit(op=e.op, target=e.target, content=e.content) for e in rewrite.edits)
 
 

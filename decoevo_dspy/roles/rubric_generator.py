@@ -2,7 +2,7 @@
 
 import dspy
 
-from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
+from decoevo_dspy.roles.base import InvalidReply, NoReply, Role, check_material
 from decoevo_dspy.roles.text import GENERATOR_HEADING, with_skill
 from decoevo_dspy.signatures import WriteRubric
 from decoevo_dspy.values.rubric import Criterion, Rubric
@@ -49,6 +49,7 @@ class RubricGenerator(Role):
 
 
 def _rubric(prediction: dspy.Prediction) -> Rubric:
+    check_material(draft.requirement for draft in prediction.rubric.criteria)
     criteria: dict[str, Criterion] = {}
     for draft in prediction.rubric.criteria:
         text = " ".join(draft.requirement.split())
