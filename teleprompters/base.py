@@ -46,7 +46,7 @@ from decoevo_dspy.run.workbench import Item
 from decoevo_dspy.teleprompters.coevolution import coevolve
 from decoevo_dspy.teleprompters.method import Method, no_audits
 from decoevo_dspy.teleprompters.state import Parts, State
-from decoevo_dspy.values.leaks import LeakGuard, shingle_hashes
+from decoevo_dspy.values.leaks import LeakGuard, Passages, protected_passages
 from decoevo_dspy.values.partition import check_distinct, interleave
 from decoevo_dspy.values.settings import NAMES, Settings, described, option
 from decoevo_dspy.values.skill import GENERATOR_SKILL, SOLVER_SKILL, Skill
@@ -142,7 +142,7 @@ class CoEvolution(Settings, Teleprompter):
         parts: Parts,
         *,
         store: CallStore | None = None,
-        protected: Iterable[bytes] = (),
+        protected: Passages | None = None,
         partitions: Mapping[str, Sequence[str]] | None = None,
         config: Any = None,
     ) -> dspy.Module:
@@ -167,7 +167,7 @@ class CoEvolution(Settings, Teleprompter):
         parts: Parts,
         folder: Run | None,
         store: CallStore,
-        protected: Iterable[bytes],
+        protected: Passages | None,
         partitions: Mapping[str, Sequence[str]] | None,
         config: Any,
     ) -> dspy.Module:
@@ -189,7 +189,7 @@ class CoEvolution(Settings, Teleprompter):
         student: dspy.Module,
         parts: Parts,
         session: Session,
-        protected: Iterable[bytes],
+        protected: Passages | None,
         partitions: Mapping[str, Sequence[str]] | None,
         config: Any,
     ) -> dspy.Module:
@@ -257,11 +257,11 @@ class CoEvolution(Settings, Teleprompter):
             return Skill(f"{skill.text}\n\n# What the task asks of an answer\n{self.task.specification()}")
         return skill
 
-    def _guard(self, parts: Parts, state: State, protected: Iterable[bytes]) -> LeakGuard:
+    def _guard(self, parts: Parts, state: State, protected: Passages | None) -> LeakGuard:
         questions = [item.question.text for name in SHARES for item in getattr(parts, name)]
-        hashes = {digest for text in questions for digest in shingle_hashes(text)}
+        own = protected_passages(questions)
         public = [self.task.description, self.task.evaluation, state.solver.text, state.generator.text]
-        return LeakGuard(hashes | set(protected), public)
+        return LeakGuard(own if protected is None else own | protected, public)
 
     def _result(
         self, session: Session, method: Method, state: State, ids: Mapping[str, Sequence[str]], stopped_by: str

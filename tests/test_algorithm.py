@@ -4,6 +4,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -32,11 +33,11 @@ from decoevo_dspy.teleprompters import METHODS
 from decoevo_dspy.teleprompters.state import State
 from decoevo_dspy.teleprompters.steps import audit_is_due, batch_of
 from decoevo_dspy.teleprompters.verification import AuditVerification, NoVerification, ScoreVerification
-from decoevo_dspy.values.leaks import LeakGuard, shingle_hashes, shingles
+from decoevo_dspy.values.leaks import passages, protected_passages
 from decoevo_dspy.values.partition import Partitions, split
 from decoevo_dspy.values.rubric import Ungraded
 from decoevo_dspy.values.settings import Settings
-from decoevo_dspy.values.skill import Candidate, Discarded, Skill
+from decoevo_dspy.values.skill import Skill
 from decoevo_dspy.values.task import Question
 
 SIZES = {"train": 6, "probe": 4, "solver_gate": 5, "generator_gate": 5, "diagnostic": 4, "test": 6}
@@ -308,19 +309,20 @@ class TestLeaks:
         assert found == set()
 
     def test_no_question_of_another_partition_in_a_rewriters_prompt(self, dumped: tuple[Any, list[Call], Path]):
-        """Neither gate's, nor diagnostic or test ones; not even eight words of them."""
+        """Neither gate's, nor diagnostic or test ones; not even six words of them."""
         _, calls, _ = dumped
         parts = partitions()
         closed = [*parts.solver_gate, *parts.generator_gate, *parts.diagnostic, *parts.test]
         task = simulated_task()
-        open_ = {s for q in (*parts.train, *parts.probe) for s in shingles(q.text)}
-        open_ |= shingles(task.description) | shingles(task.evaluation)
-        secret = {s for q in closed for s in shingles(q.text)} - open_
+        open_ = passages(
+            "\n\n".join([*(q.text for q in (*parts.train, *parts.probe)), task.description, task.evaluation])
+        )
+        secret = protected_passages(q.text for q in closed) - open_
         rewriters = [call for call in calls if call.role in REWRITERS]
         assert {call.role for call in rewriters} == set(REWRITERS)
         for call in rewriters:
             assert not any(q.text in prompt(call) for q in closed)
-            assert not shingles(prompt(call)) & secret
+            assert not len(passages(prompt(call)) & secret)
 
     def test_the_generator_rewriter_reads_probe_findings_alone(self, dumped: tuple[Any, list[Call], Path]):
         """Its prompt is task, skill and the findings that the audit events hold; no train question, no score."""
@@ -340,7 +342,10 @@ class TestLeaks:
 
     def test_stage_one_sees_the_question_and_two_responses_and_nothing_else(self, dumped: tuple[Any, list[Call], Path]):
         """Every blind prompt is rebuilt exactly from a question and two stored answers to it."""
-        _, calls, _ = dumped
+        _, calls, folder = dumped
+        with closing(CallStore(folder / "calls.sqlite")) as store:
+            key = store.fence_key
+        assert key is not None
         blind = [c for c in calls if c.role == "contrastive_auditor" and c.sample.startswith("pair")]
         assert blind
         answers = [_answer(call) for call in calls if call.role == "solver"]
@@ -349,11 +354,11 @@ class TestLeaks:
             fields = [part.split(" ## ]]")[0] for part in user.split("[[ ## ")[1:]]
             assert fields == ["question", "response_a", "response_b"]
             body = user.split("\n\nRespond with a JSON object")[0]
-            question = next(q for _, qs in partitions().items() for q in qs if fence("question", q.text) in body)
-            shown = [a for a in answers if fence("response A", a) in body or fence("response B", a) in body]
+            question = next(q for _, qs in partitions().items() for q in qs if fence("question", q.text, key) in body)
+            shown = [a for a in answers if fence("response A", a, key) in body or fence("response B", a, key) in body]
             rebuilt = {
-                f"[[ ## question ## ]]\n{fence('question', question.text)}\n\n[[ ## response_a ## ]]\n"
-                f"{fence('response A', a)}\n\n[[ ## response_b ## ]]\n{fence('response B', b)}"
+                f"[[ ## question ## ]]\n{fence('question', question.text, key)}\n\n[[ ## response_a ## ]]\n"
+                f"{fence('response A', a, key)}\n\n[[ ## response_b ## ]]\n{fence('response B', b, key)}"
                 for a in shown
                 for b in shown
             }
@@ -665,56 +670,6 @@ def test_resolution(margins: list[float], gamma: float):
     assert -1 <= net <= resolution
     assert net == pytest.approx(-net_resolution([-m for m in margins], gamma, "net"))
     assert net == pytest.approx(resolution - net_resolution([-m for m in margins], gamma, "resolution"))
-
-
-class TestLeakGuard:
-    """Copied passages of protected text."""
-
-    QUESTION = "my grandmother wants to repaint the old wooden balcony before the guests arrive on sunday"
-    GUARD = LeakGuard(shingle_hashes(QUESTION), ["The public text says to repaint the old wooden balcony with care."])
-
-    def check(self, line: str, parent: str = "# R") -> Candidate | Discarded:
-        """Whether a skill with this line passes."""
-        return self.GUARD.check(Candidate(skill=Skill(f"{parent}\n- {line}"), parent=Skill(parent)))
-
-    def test_eight_words_are_a_leak_whatever_their_case_and_punctuation(self):
-        """Also inside a longer line."""
-        words = self.QUESTION.split()
-        for start in range(len(words) - 7):
-            copied = " ".join(words[start : start + 8])
-            for line in (copied, f"When {copied.upper()}!", copied.replace(" ", ", ")):
-                found = self.check(line)
-                assert isinstance(found, Discarded), line
-                assert found.reason.startswith("leaking")
-
-    def test_seven_words_are_not(self):
-        """Common phrases stay possible."""
-        words = self.QUESTION.split()
-        for start in range(len(words) - 6):
-            assert isinstance(self.check(" ".join(words[start : start + 7])), Candidate)
-
-    def test_public_text_and_the_parents_own_are_not(self):
-        """What everybody may read is no leak; what the parent says was judged before."""
-        public = LeakGuard(shingle_hashes(self.QUESTION), [self.QUESTION])
-        made = Candidate(skill=Skill(self.QUESTION), parent=Skill("# R"))
-        assert public.check(made) is made
-        assert isinstance(self.check("be brief", parent=f"# R\n- {self.QUESTION}"), Candidate)
-
-    def test_sixteen_characters_of_chinese_are_a_leak(self):
-        """Scripts without spaces count by characters."""
-        text = "我的奶奶想在星期天客人到来之前重新粉刷旧木阳台请问该怎么办"
-        guard = LeakGuard(shingle_hashes(text), [])
-        copied = Candidate(skill=Skill(f"- {text[3:19]}"), parent=Skill("# R"))
-        short = Candidate(skill=Skill(f"- {text[3:18]}"), parent=Skill("# R"))
-        assert isinstance(guard.check(copied), Discarded)
-        assert guard.check(short) is short
-
-    def test_gold_is_recognised_by_hash_alone(self):
-        """The guard holds digests; a copied gold criterion is refused."""
-        dataset = load_simulated()
-        guard = LeakGuard(dataset.gold.shingle_hashes(), [])
-        long = next(text for text in gold_texts() if shingles(text))
-        assert isinstance(guard.check(Candidate(skill=Skill(f"- {long}"), parent=Skill("# R"))), Discarded)
 
 
 class TestSchedule:

@@ -17,7 +17,9 @@ from filelock import FileLock
 
 from decoevo_dspy.cli.app import main
 from decoevo_dspy.run.events import canonical_trace, read_events
+from decoevo_dspy.simulation.backbone import SimulatedBackbone
 from decoevo_dspy.simulation.server import SimulationServer, serve
+from tests.conftest import Answer, ScriptedEndpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = "sizes = { train = 8, probe = 3, solver_gate = 5, generator_gate = 5, diagnostic = 2, test = 6 }"
@@ -430,3 +432,55 @@ def test_simulate_serves_until_interrupted(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
     assert process.returncode == 0
+
+
+ACTING = "\x1b[2J\x1b]0;title\x07 \x9b31m \x7f \u202e \r rest"
+"""Clears a screen, sets a title, colours, deletes, turns the direction of writing round."""
+
+
+def acts(text: str) -> set[str]:
+    """The characters of an output that a terminal would obey."""
+    return {ch for ch in text if ch in "\x1b\x07\x9b\x7f\u202e\r"}
+
+
+def test_what_an_endpoint_says_cannot_steer_the_terminal(
+    endpoint: ScriptedEndpoint, config: Callable[..., str], capfd: pytest.CaptureFixture[str]
+):
+    """Control characters of an error body are escaped."""
+    endpoint.answers(Answer(status=401, body={"error": {"message": f"no entry {ACTING}"}}))
+    assert (
+        main(["optimize", config(f'{{ model = "openai/x", api_base = "{endpoint.origin}/v1", num_retries = 0 }}')]) == 4
+    )
+    out, err = capfd.readouterr()
+    assert "no entry \\x1b[2J" in err
+    assert acts(out + err) == set()
+
+
+def test_what_a_model_says_cannot_steer_the_terminal(
+    endpoint: ScriptedEndpoint, config: Callable[..., str], capfd: pytest.CaptureFixture[str]
+):
+    """In results, progress, show and JSON; JSON still holds the text as it is."""
+    backbone = SimulatedBackbone(0)
+
+    def answer(body: dict[str, Any]) -> str:
+        reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
+        hostile = json.dumps(f"{ACTING}")[1:-1]
+        return reply.text.replace('"content": "- ', f'"content": "- {hostile} ').replace(
+            '"summary": "', f'"summary": "{hostile}'
+        )
+
+    endpoint.script(answer)
+    path = config(f'{{ model = "openai/x", api_base = "{endpoint.origin}/v1", num_retries = 0 }}')
+    for arguments in (
+        ["optimize", path, "--out", "run"],
+        ["show", "run", "--diff"],
+        ["show", "run", "--json"],
+        ["evaluate", "run", "--config", path, "--json"],
+        ["evaluate", "run", "--config", path],
+        ["align", "run", "--config", path],
+    ):
+        assert main(arguments) == 0
+        out, err = capfd.readouterr()
+        assert acts(out + err) == set(), arguments
+        if arguments == ["show", "run", "--json"]:
+            assert "\x9b31m" in "".join(str(one["text"]) for one in json.loads(out)["candidates"])

@@ -17,7 +17,7 @@ from decoevo_dspy.benchmarks.simulated import load_simulated
 from decoevo_dspy.calls.adapter import RoleAdapter
 from decoevo_dspy.roles.text import GENERATOR_HEADING, SOLVER_HEADING, fence
 from decoevo_dspy.simulation import tokens as counting
-from decoevo_dspy.simulation.backbone import SimulatedBackbone
+from decoevo_dspy.simulation.backbone import SimReply, SimulatedBackbone
 from decoevo_dspy.simulation.engine import simulated_lm
 from decoevo_dspy.simulation.prompts import fences, read_prompt, unfence
 from decoevo_dspy.simulation.replies import SKILL_HEADING
@@ -300,6 +300,16 @@ def test_no_material_breaks_a_role(first: str, second: str, signature: type[dspy
     messages = adapter.format(signature, [], inputs)
     reply = SimulatedBackbone(0).reply(messages, response_format={"type": "json_object"})
     assert adapter.parse(signature, reply.text)
+
+
+def test_the_key_of_fences_is_no_part_of_a_request():
+    """Two stores have other tags; the simulated model answers alike, and counts the same tokens."""
+    replies: list[SimReply] = []
+    for key in (b"one", b"two", None):
+        inputs = {name: fence(name, f"{name}: what to do?", key) for name in S.JudgeCriterion.input_fields}
+        messages = RoleAdapter().format(S.JudgeCriterion, [], inputs)
+        replies.append(SimulatedBackbone(0).reply(messages, seed=1))
+    assert replies[0] == replies[1] == replies[2]
 
 
 def test_prompts_without_any_user_turn_are_read():

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,31 @@ def test_a_call_comes_back_as_it_was(store: CallStore):
     assert list(store.calls()) == [put]
     assert put.id == store.last_id() == 1
     assert store.get("other") is None
+
+
+def test_a_store_of_an_older_version_keeps_its_short_fences(tmp_path: Path):
+    """Calls that were made before there was a key are replayed: no key is made for them, however often it is opened."""
+    with closing(CallStore(tmp_path / "calls.sqlite")) as made:
+        assert made.fence_key is not None
+        made.put(call())
+    with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as db:
+        db.execute("DROP TABLE keys")
+        db.commit()
+    for _ in range(2):
+        with closing(CallStore(tmp_path / "calls.sqlite")) as old:
+            assert old.fence_key is None
+            old.put(call("another"))
+
+
+def test_the_key_of_fences_is_the_stores_own(tmp_path: Path):
+    """Random, and the same for whoever opens the store later."""
+    keys: list[bytes | None] = []
+    for path in (tmp_path / "a.sqlite", tmp_path / "a.sqlite", tmp_path / "b.sqlite", None):
+        with closing(CallStore(path)) as made:
+            keys.append(made.fence_key)
+            made.put(call())
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 def test_the_first_answer_stays(store: CallStore):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from decoevo_dspy.rules.replies import without_reasoning
-from decoevo_dspy.values.leaks import shingle_hashes
+from decoevo_dspy.values.leaks import Passages, protected_passages
 from decoevo_dspy.values.task import Question, Task
 
 GraderMode = Literal["official", "robust"]
@@ -22,7 +22,7 @@ Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 class SealedGold:
     """Gold material by question id. It has no readable representation and opens only through `open_for_evaluation`.
 
-    ``shingle_hashes`` lets the leakage guard recognise copied gold text without being able to read it.
+    ``passages`` lets the leakage guard recognise copied gold text without being able to read it.
     """
 
     __slots__ = ("_items", "_opened", "_texts")
@@ -49,9 +49,9 @@ class SealedGold:
         self._opened += 1
         return {key: self._items[key] for key in ids}
 
-    def shingle_hashes(self, size: int = 8) -> frozenset[bytes]:
-        """Hashes of every run of ``size`` words (or ``2 * size`` characters in scripts without spaces) of the gold."""
-        return frozenset(h for texts in self._texts.values() for text in texts for h in shingle_hashes(text, size))
+    def passages(self) -> Passages:
+        """The passages of the gold that nobody may copy, as hashes."""
+        return protected_passages(text for texts in self._texts.values() for text in texts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS rollouts (key TEXT PRIMARY KEY, response TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
+FENCES = "fences"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
@@ -89,6 +91,15 @@ class CallStore:
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(SCHEMA)
         self.option_key = self._key("options")
+        self.fence_key = self._fence_key()
+
+    def _fence_key(self) -> bytes | None:
+        """The key of the tags around material in prompts; ``None`` in a store whose calls were made without one."""
+        with closing(
+            self._db.execute("SELECT EXISTS(SELECT 1 FROM calls), EXISTS(SELECT 1 FROM keys WHERE name = ?)", (FENCES,))
+        ) as rows:
+            used, known = rows.fetchone()
+        return None if used and not known else self._key(FENCES)
 
     def _key(self, name: str) -> bytes:
         """A random key that all processes of this store share."""

@@ -23,7 +23,7 @@ from decoevo_dspy.signatures.solver import AnswerQuestion
 from decoevo_dspy.teleprompters import METHODS, CoEvolution
 from decoevo_dspy.teleprompters.base import SHARES as OPTIMISED
 from decoevo_dspy.teleprompters.state import Parts
-from decoevo_dspy.values.leaks import shingle_hashes
+from decoevo_dspy.values.leaks import Passages, protected_passages
 from decoevo_dspy.values.methods import MATCHED
 from decoevo_dspy.values.partition import Partitions, check_distinct, split
 from decoevo_dspy.values.task import Task
@@ -122,10 +122,10 @@ def parts_for(partitions: Partitions, student: dspy.Module) -> Parts:
     )
 
 
-def protected_text(dataset: Dataset, partitions: Partitions) -> frozenset[bytes]:
+def protected_text(dataset: Dataset, partitions: Partitions) -> Passages:
     """Hashes of what no skill may copy: the gold, and the test and diagnostic questions."""
     questions = (*partitions.test, *partitions.diagnostic)
-    return dataset.gold.shingle_hashes() | {digest for q in questions for digest in shingle_hashes(q.text)}
+    return dataset.gold.passages() | protected_passages(q.text for q in questions)
 
 
 def build_grader(config: Config) -> Grader:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -12,10 +12,12 @@ from dspy import AdapterParseError
 
 from decoevo_dspy.calls.adapter import FRAME_TOKENS, RoleAdapter, Structured, schema_bound
 from decoevo_dspy.calls.failing import CallFailed
-from decoevo_dspy.calls.recording import call_scope
+from decoevo_dspy.calls.recording import RecordedLM, call_scope
 from decoevo_dspy.calls.store import Call
+from decoevo_dspy.roles.text import fence
 from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.failures import FailureKind
+from decoevo_dspy.values.material import said_instead
 from decoevo_dspy.values.rubric import Ungraded
 
 T = TypeVar("T")
@@ -29,10 +31,14 @@ RETRY_TEMPERATURE = 0.7
 
 @dataclass(frozen=True, kw_only=True)
 class NoReply:
-    """A role gave no usable reply: which layer failed, and what it said. Never a score, a rubric or a skill."""
+    """A role gave no usable reply: which layer failed, and what it said. Never a score, a rubric or a skill.
+
+    ``replied`` is false when the call itself failed, so that asking the same again at once is no use.
+    """
 
     kind: FailureKind
     reason: str
+    replied: bool = field(default=True, compare=False)
 
     @property
     def infrastructure(self) -> bool:
@@ -71,6 +77,28 @@ class ReplyCounts:
 class InvalidReply(ValueError):
     """A reply that fits its schema but not the request (a verdict missing, an id invented)."""
 
+    kind: FailureKind = "unparsable"
+
+
+class RefusalReply(InvalidReply):
+    """A reply whose fields hold a refusal to answer."""
+
+    kind: FailureKind = "refused"
+
+
+def check_material(texts: Iterable[str]) -> None:
+    """Refuse a reply that says something else in the place of the asked-for texts.
+
+    Raises:
+        RefusalReply: for a refusal to answer.
+        InvalidReply: for an error text, an HTML page, or reasoning.
+    """
+    for text in texts:
+        kind = said_instead(text)
+        if kind is not None:
+            error = RefusalReply if kind == "refusal" else InvalidReply
+            raise error(f"{kind} in the place of a text: {' '.join(text.split())[:120]}")
+
 
 class Role(dspy.Module):
     """One role over one signature. Its LM is the predictor's own, or the one of the surrounding DSPy context.
@@ -78,9 +106,10 @@ class Role(dspy.Module):
     ``temperature`` and the token limit are defaults: an LM that was configured with its own keeps them, except where
     a draw asks for a temperature of its own (fresh rubrics).
     ``context_tokens`` (``None`` = unlimited) is the endpoint's window; longer inputs are cut in the middle, and the cut
-    is counted.
+    is counted. ``fence_key`` is the key of the fences around material; behind a recorded LM it is its store's.
     """
 
+    fence_key: bytes | None = b""
     name = "role"
     signature: type[dspy.Signature]
     temperature = 0.0
@@ -93,6 +122,12 @@ class Role(dspy.Module):
         self.structured: Structured = structured
         self.context_tokens = context_tokens
         self.counts = counts or ReplyCounts()
+
+    def fence(self, label: str, text: str) -> str:
+        """``text`` as material in a prompt of this role (`decoevo_dspy.roles.text.fence`)."""
+        lm = self.predict.lm or dspy.settings.lm
+        key = lm.recorder.store.fence_key if isinstance(lm, RecordedLM) else self.fence_key
+        return fence(label, text, key)
 
     def ask(
         self,
@@ -132,7 +167,7 @@ class Role(dspy.Module):
                 self.counts.add(self.name, "replies", "parsed")
                 return outcome
             failure = outcome
-            if failure.kind in ("infrastructure", "overflow", "refused"):
+            if not failure.replied:
                 break
             self.counts.add(self.name, "replies", f"reply_{failure.kind}")
         self.counts.add(self.name, f"failed_{failure.kind}")
@@ -162,7 +197,7 @@ class Role(dspy.Module):
             except AdapterParseError as error:
                 return unread(error, scope.calls)
             except InvalidReply as error:
-                return NoReply(kind="unparsable", reason=str(error))
+                return NoReply(kind=error.kind, reason=str(error))
             except CallFailed as error:
                 return no_reply(error)
 
@@ -192,7 +227,7 @@ def unread(error: AdapterParseError, calls: Sequence[Call]) -> NoReply:
     if "length" in reasons:
         return NoReply(kind="truncated", reason="the reply ran into max_tokens")
     if "content_filter" in reasons:
-        return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply")
+        return NoReply(kind="refused", reason="the endpoint's content filter stopped the reply", replied=False)
     said = calls[-1].outputs[0] if calls and calls[-1].outputs else None if calls else error.lm_response
     text = said.get("text") if isinstance(said, Mapping) else said
     if not isinstance(text, str) or not without_reasoning(text).strip():
@@ -202,7 +237,7 @@ def unread(error: AdapterParseError, calls: Sequence[Call]) -> NoReply:
 
 def no_reply(error: CallFailed) -> NoReply:
     """A failed call as a typed failure."""
-    return NoReply(kind=error.kind, reason=error.reason)
+    return NoReply(kind=error.kind, reason=error.reason, replied=False)
 
 
 def _temperature(lm: Any, default: float) -> float:

@@ -9,7 +9,7 @@ import dspy
 
 from decoevo_dspy.roles.base import NoReply, Role
 from decoevo_dspy.roles.rubric_judge import choice_probabilities
-from decoevo_dspy.roles.text import fence, scored_rubric_text
+from decoevo_dspy.roles.text import scored_rubric_text
 from decoevo_dspy.signatures import PreferBlind, PreferSeeing, RevealMiss
 from decoevo_dspy.values.rubric import Outcome, Rubric
 
@@ -57,7 +57,7 @@ class ContrastiveAuditor(Role):
         """Which of two responses serves the question better; the order shown is drawn from ``rng`` and recorded."""
 
         def inputs(swap: bool) -> dict[str, str]:
-            return _pair_inputs(question, first, second, swap)
+            return self._pair(question, first, second, swap)
 
         return self._settle(inputs, self.predict, rng, partition, sample)
 
@@ -78,9 +78,17 @@ class ContrastiveAuditor(Role):
         def inputs(swap: bool) -> dict[str, str]:
             scores = (verdicts[1], verdicts[0]) if swap else verdicts
             table = scored_rubric_text(rubric, *scores, names=("A", "B"))
-            return {**_pair_inputs(question, first, second, swap), "rubric_scores": fence("rubric", table)}
+            return {**self._pair(question, first, second, swap), "rubric_scores": self.fence("rubric", table)}
 
         return self._settle(inputs, self.seeing_predict, rng, partition, f"{sample}/seeing")
+
+    def _pair(self, question: str, first: str, second: str, swap: bool) -> dict[str, str]:
+        a, b = (second, first) if swap else (first, second)
+        return {
+            "question": self.fence("question", question),
+            "response_a": self.fence("response A", a),
+            "response_b": self.fence("response B", b),
+        }
 
     def _settle(
         self,
@@ -150,25 +158,16 @@ class ContrastiveAuditor(Role):
         return self.ask(
             _miss,
             {
-                "question": fence("question", question),
-                "better_response": fence("better response", better),
-                "other_response": fence("other response", other),
-                "difference": fence("difference", rationale),
-                "rubric_scores": fence("rubric", scored_rubric_text(rubric, *verdicts)),
+                "question": self.fence("question", question),
+                "better_response": self.fence("better response", better),
+                "other_response": self.fence("other response", other),
+                "difference": self.fence("difference", rationale),
+                "rubric_scores": self.fence("rubric", scored_rubric_text(rubric, *verdicts)),
             },
             partition=partition,
             sample=sample,
             predictor=self.reveal_predict,
         )
-
-
-def _pair_inputs(question: str, first: str, second: str, swap: bool) -> dict[str, str]:
-    a, b = (second, first) if swap else (first, second)
-    return {
-        "question": fence("question", question),
-        "response_a": fence("response A", a),
-        "response_b": fence("response B", b),
-    }
 
 
 def _miss(prediction: dspy.Prediction) -> Miss:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import dspy
 
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import fence
 from decoevo_dspy.signatures import MatchCriteria
 
 
@@ -38,9 +37,9 @@ class Matcher(Role):
             return found
 
         inputs = {
-            "question": fence("question", question),
-            "generated": fence("generated criteria", _lines("g", [generated[i] for i in left])),
-            "gold": fence("reference criteria", _lines("r", [gold[i] for i in right])),
+            "question": self.fence("question", question),
+            "generated": self.fence("generated criteria", _lines("g", [generated[i] for i in left])),
+            "gold": self.fence("reference criteria", _lines("r", [gold[i] for i in right])),
         }
         return self.ask(read, inputs, partition=partition, sample=sample)
 

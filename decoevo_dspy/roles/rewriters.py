@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import dspy
 
-from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import failures_text, fence, findings_text
+from decoevo_dspy.roles.base import InvalidReply, NoReply, Role, check_material
+from decoevo_dspy.roles.text import failures_text, findings_text
 from decoevo_dspy.signatures import RewriteGenerator, RewriteSolver
 from decoevo_dspy.values.findings import Failure, Finding
 from decoevo_dspy.values.skill import Candidate, Edit, Skill, apply_edits
@@ -34,10 +34,10 @@ class SolverRewriter(Role):
         rewrite = self.ask(
             _edits,
             {
-                "task": fence("task", task.description),
-                "skill": fence("skill", skill.text),
-                "failures": fence("failures", evidence),
-                "rejected_edits": fence("rejected edits", "\n".join(rejected) or "(none)"),
+                "task": self.fence("task", task.description),
+                "skill": self.fence("skill", skill.text),
+                "failures": self.fence("failures", evidence),
+                "rejected_edits": self.fence("rejected edits", "\n".join(rejected) or "(none)"),
                 "edit_budget": budget,
             },
             partition="train",
@@ -59,9 +59,9 @@ class GeneratorRewriter(Role):
         rewrite = self.ask(
             _edits,
             {
-                "task": fence("task", task.description),
-                "skill": fence("skill", skill.text),
-                "findings": fence("findings", findings_text(findings)),
+                "task": self.fence("task", task.description),
+                "skill": self.fence("skill", skill.text),
+                "findings": self.fence("findings", findings_text(findings)),
                 "edit_budget": budget,
             },
             partition="probe",
@@ -77,6 +77,7 @@ def _edits(prediction: dspy.Prediction) -> Rewrite:
     rewrite = prediction.rewrite
     if not rewrite.edits:
         raise InvalidReply("no edits")
+    check_material(edit.content for edit in rewrite.edits)
     return rewrite.summary.strip(), tuple(Edit(op=e.op, target=e.target, content=e.content) for e in rewrite.edits)
 
 

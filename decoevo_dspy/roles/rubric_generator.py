@@ -2,8 +2,8 @@
 
 import dspy
 
-from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import GENERATOR_HEADING, fence, with_skill
+from decoevo_dspy.roles.base import InvalidReply, NoReply, Role, check_material
+from decoevo_dspy.roles.text import GENERATOR_HEADING, with_skill
 from decoevo_dspy.signatures import WriteRubric
 from decoevo_dspy.values.rubric import Criterion, Rubric
 from decoevo_dspy.values.skill import GENERATOR_SKILL, Skill
@@ -35,7 +35,7 @@ class RubricGenerator(Role):
         """The rubric of a question; ``sample`` names the draw, so that another name is a fresh rubric."""
         return self.ask(
             _rubric,
-            {"question": fence("question", question)},
+            {"question": self.fence("question", question)},
             partition=partition,
             sample=sample,
             temperature=temperature,
@@ -49,6 +49,7 @@ class RubricGenerator(Role):
 
 
 def _rubric(prediction: dspy.Prediction) -> Rubric:
+    check_material(draft.requirement for draft in prediction.rubric.criteria)
     criteria: dict[str, Criterion] = {}
     for draft in prediction.rubric.criteria:
         text = " ".join(draft.requirement.split())

@@ -8,7 +8,6 @@ import dspy
 
 from decoevo_dspy.errors import ConfigurationError
 from decoevo_dspy.roles.base import InvalidReply, NoReply, Role
-from decoevo_dspy.roles.text import fence
 from decoevo_dspy.signatures import JudgeCriterion, JudgeRubric, JudgeYesNo
 from decoevo_dspy.values.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
 
@@ -52,7 +51,7 @@ class RubricJudge(Role):
         map: Mapper = _in_line,
     ) -> tuple[Outcome, ...]:
         """One outcome per criterion, in the rubric's order; ``map`` may run the calls of a rubric in parallel."""
-        texts = {"question": fence("question", question), "response": fence("response", response)}
+        texts = {"question": self.fence("question", question), "response": self.fence("response", response)}
         if self.mode == "rubric":
             return self._whole(texts, rubric, partition, sample)
         one = self._criterion if self.mode == "criterion" else self._probability
@@ -69,7 +68,10 @@ class RubricJudge(Role):
 
         return _outcome(
             self.ask(
-                read, {**texts, "criterion": fence("criterion", criterion.text)}, partition=partition, sample=sample
+                read,
+                {**texts, "criterion": self.fence("criterion", criterion.text)},
+                partition=partition,
+                sample=sample,
             )
         )
 
@@ -84,7 +86,7 @@ class RubricJudge(Role):
             by_id = {item.id: item for item in items}
             return tuple(Verdict(score=by_id[i].score / 10, rationale=by_id[i].rationale.strip()) for i in wanted)
 
-        inputs = {**texts, "criteria": fence("criteria", rubric.numbered())}
+        inputs = {**texts, "criteria": self.fence("criteria", rubric.numbered())}
         reply = self.ask(read, inputs, partition=partition, sample=sample, items=len(wanted))
         return (reply.ungraded(),) * len(wanted) if isinstance(reply, NoReply) else reply
 
@@ -101,7 +103,7 @@ class RubricJudge(Role):
         options = {"logprobs": True, "top_logprobs": 10}
         reply = self.ask(
             read,
-            {**texts, "criterion": fence("criterion", criterion.text)},
+            {**texts, "criterion": self.fence("criterion", criterion.text)},
             partition=partition,
             sample=sample,
             options=options,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import dspy
 
 from decoevo_dspy.roles.base import NoReply, Role
-from decoevo_dspy.roles.text import fence
 from decoevo_dspy.signatures import AuditStructure
 from decoevo_dspy.values.rubric import Rubric
 
@@ -32,9 +31,9 @@ class StructuralAuditor(Role):
         return self.ask(
             _finding,
             {
-                "specification": fence("specification", specification),
-                "question": fence("question", question),
-                "rubric": fence("rubric", rubric.numbered()),
+                "specification": self.fence("specification", specification),
+                "question": self.fence("question", question),
+                "rubric": self.fence("rubric", rubric.numbered()),
             },
             partition=partition,
             sample=sample,

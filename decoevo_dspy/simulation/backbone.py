@@ -10,7 +10,7 @@ from typing import Any
 
 from decoevo_dspy.simulation import tokens
 from decoevo_dspy.simulation.parameters import WorldParameters
-from decoevo_dspy.simulation.prompts import content_text, read_prompt
+from decoevo_dspy.simulation.prompts import content_text, plain_fences, read_prompt
 from decoevo_dspy.simulation.replies import Said, say
 from decoevo_dspy.simulation.writing import response_schema
 
@@ -58,7 +58,7 @@ class SimulatedBackbone:
         max_tokens: int | None = None,
     ) -> SimReply:
         """Answer chat messages. ``logprobs``: how many alternatives per token; ``None`` = no log probabilities."""
-        texts = [(str(m.get("role") or "user"), content_text(m.get("content"))) for m in messages]
+        texts = [(str(m.get("role") or "user"), plain_fences(content_text(m.get("content")))) for m in messages]
         said = say(read_prompt(messages), response_schema(response_format), self.parameters, self._random(texts, seed))
         text, cut = tokens.truncate(said.text, max_tokens) if max_tokens is not None else (said.text, False)
         return SimReply(
@@ -70,7 +70,7 @@ class SimulatedBackbone:
         )
 
     def _random(self, texts: Sequence[tuple[str, str]], seed: int | None) -> Random:
-        """The source of all chance in a reply: this backbone's seed, the messages and the request's seed field."""
+        """The source of all chance in a reply: this backbone's seed, the messages (keyless fences), the request's."""
         request = json.dumps([self.seed, texts, seed]).encode("ascii")
         return Random(int.from_bytes(hashlib.blake2b(request, digest_size=8).digest(), "big"))
 

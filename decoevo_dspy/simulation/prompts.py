@@ -4,6 +4,7 @@ Understands DSPy's chat, JSON and XML adapters and plain chat. Fences win over m
 material, so markers inside it are no field borders.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ Style = Literal["chat", "json", "xml", "plain"]
 _FIELD = re.compile(r"^\d+\. `([^`]+)` \((.*?)\)(?=:|\s*$)", re.MULTILINE)
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
 _XML = re.compile(r"^</?(\w+)>[ \t]*$", re.MULTILINE)
-_FENCE = re.compile(r"^===== .*? ([0-9a-f]{6}) \(material\) =====\n", re.MULTILINE)
+_FENCE = re.compile(r"^===== .*? ([0-9a-f]{6}|[0-9a-f]{32}) \(material\) =====\n", re.MULTILINE)
 _NOTE = re.compile(r"\{(\w+)\}[ \t]+# note: the value you produce (.*?)\"?$", re.MULTILINE)
 _OBJECTIVE = "In adhering to this structure, your objective is:"
 _TAIL = re.compile(r"\n\n(?:Respond with (?:the corresponding output fields|a JSON object)|Reply with ).*\Z", re.DOTALL)
@@ -152,6 +153,22 @@ def fences(text: str) -> list[tuple[int, int]]:
         at = end + len(closing)
         spans.append((match.start(), at))
     return spans
+
+
+def plain_fences(text: str) -> str:
+    """The text with the tag of every outermost fence replaced by a digest of what it encloses, without a key.
+
+    Requests of two runs that differ in the key of their fences alone are the same request.
+    """
+    pieces, at = list[str](), 0
+    for start, end in fences(text):
+        head, tail = text.index("\n", start), text.rindex("\n", start, end)
+        inside = text[head + 1 : tail]
+        tag = hashlib.sha256(inside.encode("utf-8", "replace")).hexdigest()[:6]
+        opening = re.sub(r"[0-9a-f]+ \(material\) =====$", f"{tag} (material) =====", text[start:head])
+        pieces += [text[at:start], f"{opening}\n{inside}\n===== end {tag} ====="]
+        at = end
+    return "".join([*pieces, text[at:]])
 
 
 def unfence(text: str) -> str:

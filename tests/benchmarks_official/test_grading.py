@@ -349,8 +349,8 @@ class TestPresets:
     )
     def test_nothing_is_taken_from_gold(self, shared, name, path):
         """No run of six words (twelve CJK characters) of a preset stands in real gold."""
-        from decoevo_dspy.values.leaks import shingle_hashes
+        from decoevo_dspy.values.leaks import passages
 
-        gold = load(name, shared / path).gold.shingle_hashes(6)
+        gold = load(name, shared / path).gold.passages()
         task = preset(name)
-        assert not gold & shingle_hashes(f"{task.description}\n{task.evaluation}", 6)
+        assert not len(gold & passages(f"{task.description}\n{task.evaluation}"))
