@@ -408,6 +408,7 @@ def test_what_each_kind_of_proposal_leaves(genre: str):
         assert reading["better"].named == before | {"official"}
         assert reading["equal"].named == reading["narrower"].named == before
         assert (reading["easier"].named, reading["easier"].lax) == (before - {"warning_signs"}, {"warning_signs"})
+        assert reading["easier"].light == ({"permits"} if genre == "generator" else set())
         assert len(reading["worse"].named) == 1
         assert {key for key, _ in reading["narrower"].narrow} == {"official"}
 

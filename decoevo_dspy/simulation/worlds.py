@@ -1,4 +1,4 @@
-"""The worlds by name. Values and reasons (docs/SIMULATION.md) were written down before any method ran on them."""
+"""The worlds by name. Their values were committed before any method ran on them; reasons: docs/SIMULATION.md."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
