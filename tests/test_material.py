@@ -127,8 +127,8 @@ def test_no_text_of_this_library_is_mistaken():
         for _ in range(4)
     ]
     gold = [text for q in load_simulated().questions for text, _ in gold_criteria(q, cued(q.text))]
-    presets = [text for name in presets() for text in (preset(name).description, preset(name).evaluation)]
-    texts = [SOLVER_SKILL, GENERATOR_SKILL, *rules, *gold, *presets]
+    tasks = [text for name in presets() for text in (preset(name).description, preset(name).evaluation)]
+    texts = [SOLVER_SKILL, GENERATOR_SKILL, *rules, *gold, *tasks]
     assert [text for text in texts if said_instead(text)] == []
 
 

@@ -480,3 +480,11 @@ class TestMetric:
         metric = self.metric(endpoint, recording, "no verdict")
         with pytest.raises(MetricUngraded, match="2 of 2 criteria ungraded: unparsable"):
             metric(self.EXAMPLE, dspy.Prediction(response="one"))
+
+
+def test_reasoning_marks_inside_a_reason_are_its_own(endpoint: ScriptedEndpoint, recording: Recording):
+    """A judge that quotes the response's marks has given a verdict."""
+    endpoint.answers(verdict("7", '"it closes with </thought> alone"'))
+    session = recording()
+    role = session.bind(RubricJudge(), endpoint.lm())
+    assert role.judge("Q?", "An answer.", ONE) == (Verdict(score=0.7, rationale="it closes with </thought> alone"),)

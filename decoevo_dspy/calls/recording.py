@@ -109,8 +109,8 @@ class RecordedLM(MessageLM):
     What is sent is the LM's own options, over them this object's ``kwargs`` and over them those of the call; the store
     keeps exactly these. Retries with backoff are DSPy's (``num_retries`` of the wrapped LM); its response cache is
     bypassed, because the call store is the only replay source. A derived OpenAI ``seed`` travels with every call of an
-    endpoint that takes one, so that samples are distinct at the endpoint too. The store keeps what came; what is
-    answered is without the model's reasoning, unless ``as_it_came`` says otherwise.
+    endpoint that takes one, so that samples are distinct at the endpoint too. The store keeps what came. The
+    solver's answers are given without the model's reasoning; the other roles' readers know reasoning by themselves.
     """
 
     def __init__(
@@ -120,10 +120,9 @@ class RecordedLM(MessageLM):
         role: str,
         recorder: Recorder,
         send_seed: bool | None = None,
-        as_it_came: bool = False,
     ) -> None:
         super().__init__(inner)
-        self.role, self.recorder, self.as_it_came = role, recorder, as_it_came
+        self.role, self.recorder = role, recorder
         self._identity = [self.model, plain(engine_state(inner))]
         KNOWN.learn_environment()
         KNOWN.learn(self.kwargs)
@@ -161,7 +160,7 @@ class RecordedLM(MessageLM):
             if failed.infrastructure:
                 self.recorder.failed(key, call.error)
             raise failed
-        return list(call.outputs) if self.as_it_came else [_clean(output) for output in call.outputs]
+        return [_clean(output) for output in call.outputs] if self.role == "solver" else list(call.outputs)
 
     def _pending(self, scope: Scope, prompt: str | None, messages: Messages | None, params: dict[str, Any]) -> Call:
         """The request as a call that has no answer yet."""

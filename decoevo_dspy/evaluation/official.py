@@ -76,7 +76,7 @@ class GraderCalls:
         for option in ("temperature", "max_tokens"):  # only what the official code sends: its parameters come per call
             if option in bare.kwargs:
                 bare.kwargs[option] = None
-        self._lm = RecordedLM(bare, role=role, recorder=recorder, send_seed=False, as_it_came=True)
+        self._lm = RecordedLM(bare, role=role, recorder=recorder, send_seed=False)
         self._partition = partition
         self.model = lm.model
         self.last_failure = ""
