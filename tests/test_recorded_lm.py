@@ -226,7 +226,7 @@ def workbench(recorder: Recorder, judge: Any, pause_s: float = 0.0) -> Workbench
 
 def items(n: int) -> list[Item]:
     """Questions of one partition."""
-    return [Item(question=Question.of(f"question {i}"), inputs={}, partition="train") for i in range(n)]
+    return [Item(question=Question.of(f"question number {i}"), inputs={}, partition="train") for i in range(n)]
 
 
 class TestBatches:
@@ -240,7 +240,7 @@ class TestBatches:
 
     def test_one_failed_item_of_a_batch_is_ungraded(self, endpoint: ScriptedEndpoint, recording: Recording):
         """The others are graded, and the failure is asked for once."""
-        endpoint.script(lambda body: Answer(status=500, body=ERROR) if "question 3" in str(body) else GOOD)
+        endpoint.script(lambda body: Answer(status=500, body=ERROR) if "question number 3" in str(body) else GOOD)
         found = self.judged(recording(), endpoint)
         assert [isinstance(one, Verdict) for one in found] == [i != 3 for i in range(8)]
         assert len(endpoint.sent) == 8
