@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decoevo_dspy.calls.store import Call, CallStore
+from decoevo_dspy.calls.store import SCHEMA, Call, CallStore
 from decoevo_dspy.errors import ConfigurationError, RunLocked
 from decoevo_dspy.run.folder import Run, write_atomic, write_json
 from decoevo_dspy.values.skill import Skill
@@ -267,3 +267,21 @@ class TestFolder:
         """Lone surrogates are replaced; line ends are kept."""
         write_atomic(tmp_path / "a" / "s.md", "中文 😀\r\n\ud800\n")
         assert (tmp_path / "a" / "s.md").read_bytes() == "中文 😀\r\n?\n".encode()
+
+
+def test_a_store_of_the_first_version_learns_the_kinds_of_its_failures(tmp_path: Path):
+    """There the kind was the beginning of the sentence; two openings do no harm."""
+    path = tmp_path / "calls.sqlite"
+    sentences = {"endpoint: Timeout: slow": "infrastructure", "context overflow: long": "overflow", "other": "refused"}
+    old = SCHEMA.replace(",\n    failure TEXT NOT NULL DEFAULT ''", "")
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(old)
+        for key, sentence in enumerate(["", *sentences]):
+            row = (str(key), *["x"] * 5, "[]", "{}", "[]", "error", sentence, 0, 0, None, 0.0, 0.0)
+            columns = "key, run, role, partition, sample, model, messages, params, reply, finish_reason, error, "
+            columns += "prompt_tokens, completion_tokens, usd, latency_s, at, request_hash"
+            db.execute(f"INSERT INTO calls ({columns}) VALUES ({','.join('?' * 17)})", (*row, "h"))
+        db.commit()
+    for _ in range(2):
+        with closing(CallStore(path)) as store:
+            assert [call.failure for call in store.calls()] == [None, *sentences.values()]

@@ -137,7 +137,7 @@ class Ledger:
             self._tokens += sign * (call.prompt_tokens + call.completion_tokens)
         if call.run == self.run:
             self._usd += sign * (call.usd or 0.0)
-            if call.usd is None and not call.error:
+            if call.usd is None and not call.failure:
                 self._unpriced = call.model
 
     def by_role(self) -> dict[str, dict[str, Any]]:
@@ -152,7 +152,7 @@ class Ledger:
             usage.cached_calls += not own
             usage.prompt_tokens += call.prompt_tokens
             usage.completion_tokens += call.completion_tokens
-            usage.failed_calls += bool(call.error)
+            usage.failed_calls += bool(call.failure)
             usage.truncated_calls += call.finish_reason == "length"
             if own:
                 usage.paid_tokens += call.prompt_tokens + call.completion_tokens

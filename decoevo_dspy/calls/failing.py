@@ -16,12 +16,6 @@ _FATAL = (
     dspy.LMConfigurationError,
     dspy.LMUnsupportedFeatureError,
 )
-_PREFIXES: dict[str, FailureKind] = {
-    "endpoint": "infrastructure",
-    "context overflow": "overflow",
-    "refused request": "refused",
-}
-"""How a failed call's kind is written before its sentence in the call store."""
 
 
 class CallFailed(DecoEvoError):
@@ -38,21 +32,16 @@ class CallFailed(DecoEvoError):
         return self.kind == "infrastructure"
 
 
-def kind_of(error: str) -> FailureKind:
-    """The kind of a stored failed call."""
-    return _PREFIXES.get(error.partition(":")[0], "refused")
-
-
-def described(error: dspy.LMError, options: Mapping[str, Any]) -> tuple[str, bool]:
-    """Kind and sentence of a failed call, as the call store keeps them, and whether sending it again cannot help.
+def described(error: dspy.LMError, options: Mapping[str, Any]) -> tuple[FailureKind | None, str]:
+    """Kind and sentence of a failed call, as the call store keeps them; no kind where no later call can succeed.
 
     ``options`` are the request's, to mask what is secret in them. The error itself must not be raised, nor chained to
     what is raised: it, and what it was caused by, may quote a key.
     """
-    line = " ".join(mask_error(str(error), options).split())[:300]
+    name, line = type(error).__name__, " ".join(mask_error(str(error), options).split())[:300]
     if isinstance(error, dspy.ContextWindowExceededError):
-        return f"context overflow: {line}", False
+        return "overflow", f"context overflow: {line}"
     refused = isinstance(error, dspy.LMInvalidRequestError)
     if isinstance(error, _FATAL) or (refused and error.status in (401, 403, 404)):
-        return line, True
-    return f"refused request: {line}" if refused else f"endpoint: {type(error).__name__}: {line}", False
+        return None, line
+    return ("refused", f"refused request: {line}") if refused else ("infrastructure", f"endpoint: {name}: {line}")

@@ -14,7 +14,7 @@ from decoevo_dspy.calls.budget import Ledger
 from decoevo_dspy.calls.digests import digest, encodable, plain, recorded_options, visible_options
 from decoevo_dspy.calls.dspy_seam import MessageLM, Messages, carried, engine_state, send
 from decoevo_dspy.calls.executor import Executor
-from decoevo_dspy.calls.failing import CallFailed, described, kind_of
+from decoevo_dspy.calls.failing import CallFailed, described
 from decoevo_dspy.calls.secrets import KNOWN, masked
 from decoevo_dspy.calls.store import Call, CallStore
 from decoevo_dspy.errors import EndpointError
@@ -151,12 +151,12 @@ class RecordedLM(MessageLM):
             if call is None:
                 sent = self._send(pending, prompt, messages, params)
                 call = self.recorder.store.put(
-                    replace(sent, key=self.recorder.failure_key(key)) if sent.error else sent
+                    replace(sent, key=self.recorder.failure_key(key)) if sent.failure else sent
                 )
             self.recorder.ledger.add(replace(call, key=key))
         scope.calls.append(replace(call, messages=pending.messages))
-        if call.error:
-            failed = CallFailed(call.error, kind=kind_of(call.error))
+        if call.failure:
+            failed = CallFailed(call.error, kind=call.failure)
             if failed.infrastructure:
                 self.recorder.failed(key, call.error)
             raise failed
@@ -185,16 +185,17 @@ class RecordedLM(MessageLM):
         """Send one request and describe what came back; endpoint errors that no retry can cure stop the run."""
         options = {key: value for key, value in params.items() if key not in ("rollout_id", "cache")}
         started = time.monotonic()
-        failure, fatal, sent = "", False, None
+        kind, said, sent = None, "", None
         with self.recorder.executor.slot():
             try:
                 sent = send(self.inner, prompt, messages, options)
             except dspy.LMError as error:
-                failure, fatal = described(error, params)
-        if fatal:  # raised out here, because an error that it were chained to may quote a key
-            raise EndpointError(f"{self.model} (role {self.role}) cannot be used: {failure}")
+                kind, said = described(error, params)
+        if sent is None and kind is None:  # raised out here: an error that it were chained to may quote a key
+            raise EndpointError(f"{self.model} (role {self.role}) cannot be used: {said}")
         if sent is None:
-            return replace(pending, error=failure, latency_s=time.monotonic() - started, finish_reason="error")
+            taken = time.monotonic() - started
+            return replace(pending, failure=kind, error=said, latency_s=taken, finish_reason="error")
         return replace(
             pending,
             outputs=[masked(encodable(plain(output))) for output in sent.outputs],

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.calls.secrets import mask
+from decoevo_dspy.values.failures import FailureKind
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts (hash BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
@@ -40,19 +41,28 @@ CREATE TABLE IF NOT EXISTS calls (
     completion_tokens INTEGER NOT NULL,
     usd REAL,
     latency_s REAL NOT NULL,
-    at REAL NOT NULL
+    at REAL NOT NULL,
+    failure TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS rollouts (key TEXT PRIMARY KEY, response TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
+
+FIRST_VERSION = (
+    "ALTER TABLE calls ADD COLUMN failure TEXT NOT NULL DEFAULT ''",
+    "UPDATE calls SET failure = CASE WHEN error LIKE 'endpoint:%' THEN 'infrastructure' WHEN error LIKE 'context "
+    "overflow:%' THEN 'overflow' ELSE 'refused' END WHERE error != ''",
+)
+"""What a store of the first version lacks: there the kind of a failure was the beginning of its sentence."""
 
 FENCES = "fences"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One model call. ``outputs`` is what DSPy's adapter gets; ``error`` is empty unless the call failed for good.
+    """One model call. ``outputs`` is what DSPy's adapter gets.
 
+    A call that failed for good has the kind of its ``failure``, and the sentence for people as ``error``.
     ``usd`` is ``None`` when the model has no known price; ``latency_s`` is wall time in seconds, with retries.
     """
 
@@ -68,6 +78,7 @@ class Call:
     outputs: list[Any]
     finish_reason: str = "stop"
     error: str = ""
+    failure: FailureKind | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
     usd: float | None = None
@@ -90,8 +101,22 @@ class CallStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(SCHEMA)
+        self._upgrade()
         self.option_key = self._key("options")
         self.fence_key = self._fence_key()
+
+    def _upgrade(self) -> None:
+        with closing(self._db.execute("SELECT 1 FROM pragma_table_info('calls') WHERE name = 'failure'")) as rows:
+            if rows.fetchone():
+                return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in FIRST_VERSION:
+                self._db.execute(statement)
+        except sqlite3.OperationalError:  # another process was faster
+            self._db.execute("ROLLBACK")
+        else:
+            self._db.execute("COMMIT")
 
     def _fence_key(self) -> bytes | None:
         """The key of the tags around material in prompts; ``None`` in a store whose calls were made without one."""
@@ -148,6 +173,7 @@ class CallStore:
             call.usd,
             call.latency_s,
             time.time(),
+            call.failure or "",
         )
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
@@ -156,7 +182,8 @@ class CallStore:
                 marks = ",".join("?" * len(values))
                 cursor = self._db.execute(
                     "INSERT OR IGNORE INTO calls (key, run, role, partition, sample, model, request_hash, messages,"
-                    " params, reply, finish_reason, error, prompt_tokens, completion_tokens, usd, latency_s, at)"
+                    " params, reply, finish_reason, error, prompt_tokens, completion_tokens, usd, latency_s, at,"
+                    " failure)"
                     f" VALUES ({marks})",
                     values,
                 )
@@ -243,6 +270,7 @@ def _call(row: Sequence[Any], messages: tuple[tuple[str, str], ...]) -> Call:
         outputs=json.loads(row[10]),
         finish_reason=row[11],
         error=row[12],
+        failure=row[18] or None,
         prompt_tokens=row[13],
         completion_tokens=row[14],
         usd=row[15],
