@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import dspy
 
+from decoevo_dspy.benchmarks.base import Dataset, Grader
 from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.commands.build import (
@@ -23,7 +24,8 @@ from decoevo_dspy.commands.build import (
 )
 from decoevo_dspy.commands.config import Config
 from decoevo_dspy.errors import ConfigurationError, EndpointError
-from decoevo_dspy.run.events import Callback
+from decoevo_dspy.roles.lms import RoleLMs
+from decoevo_dspy.run.events import Callback, EventLog
 from decoevo_dspy.run.folder import Run
 from decoevo_dspy.run.schema import Diagnostic, Official, OfficialIncomplete, PartitionOpened
 from decoevo_dspy.run.standing import fold
@@ -77,89 +79,102 @@ def run_one(
             with closing(own) if own else nullcontext():
                 store = shared or own
                 assert store is not None
-                result = _evaluate(
-                    config, run, program, result, store, callbacks, dataset, partitions, grader, role_lms
-                )
+                result = _Evaluations(
+                    config=config,
+                    run=run,
+                    program=program,
+                    store=store,
+                    dataset=dataset,
+                    partitions=partitions,
+                    grader=grader,
+                    role_lms=role_lms,
+                ).finish(result, callbacks)
     return result
 
 
-def _evaluate(
-    config: Config,
-    run: Run,
-    program: dspy.Module,
-    result: Mapping[str, Any],
-    store: CallStore,
-    callbacks: Iterable[Callback],
-    dataset: Any,
-    partitions: Partitions,
-    grader: Any,
-    role_lms: Any,
-) -> dict[str, Any]:
-    """Score checkpoints on the diagnostic and the returned program on the test partition; write both into the run.
+@dataclass(frozen=True, kw_only=True)
+class _Evaluations:
+    """What is measured when the optimisation is over: checkpoints, and the returned program on the test partition."""
 
-    A program that the log has a score of is not scored again.
-    """
-    from decoevo_dspy.evaluation import checkpoints
-    from decoevo_dspy.evaluation.official import evaluate
+    config: Config
+    run: Run
+    program: dspy.Module
+    store: CallStore
+    dataset: Dataset
+    partitions: Partitions
+    grader: Grader
+    role_lms: RoleLMs
 
-    table, solver = config.optimizer, Skill(str(result["solver_skill"])).key
-    with run.held():
-        log = run.log(callbacks=callbacks, position=store.last_id)
-        with closing(log):
-            standing = fold(log.events)
-            known = len(standing.checkpoints)
-            if partitions.diagnostic and known < len(checkpoints.checkpoints(log.events)):
-                points = checkpoints.measure(
-                    log.events,
-                    build_student(),
-                    partitions.diagnostic,
-                    dataset.gold,
-                    grader,
-                    task=build_task(config),
-                    settings=Settings(**table.settings),
-                    role_lms=role_lms,
-                    seed=table.seed,
-                    store=store,
-                    run=run.name,
-                    num_threads=table.num_threads,
-                    skill_target=table.skill_target,
-                    response_field=table.response_field,
-                )
-                for point in points[known:]:
-                    log.emit(Diagnostic(**point))
-            if known_score := standing.scores.get(solver):
-                finished = {**result, "official": dict(known_score)}
-                run.write_result(finished)
-                return finished
-            store.forget_failures(run.name, after=log.last_call)
-            log.emit(PartitionOpened(by="optimize", questions=len(partitions.test)))
-            evaluation = evaluate(
-                program,
-                partitions.test,
-                dataset.gold,
-                grader,
-                role_lms=role_lms,
-                seed=table.seed,
-                store=store,
-                run=run.name,
-                num_threads=table.num_threads,
-                solver_temperature=table.settings.get("solver_temperature", Settings.solver_temperature),
-                skill_target=table.skill_target,
-                response_field=table.response_field,
-            )
-            official = evaluation.to_dict()
-            try:
-                evaluation.check_complete(max_ungraded(config))
-            except EndpointError as error:
-                graded = {key: official[key] for key in ("n_graded", "n_total", "lost_to_endpoint")}
-                log.emit(OfficialIncomplete(by="optimize", solver=solver, reason=str(error), **graded))
-                raise EndpointError(
-                    f"{error}; the state is saved in {run.path}: resuming sends those calls again"
-                ) from None
-            log.emit(Official(by="optimize", solver=solver, score=official))
-            finished = {**result, "official": official}
-            run.write_result(finished)
-    return finished
+    def finish(self, result: Mapping[str, Any], callbacks: Iterable[Callback]) -> dict[str, Any]:
+        """Measure what the log lacks, and write the score into ``result.json``; a known score is not taken again."""
+        solver = Skill(str(result["solver_skill"])).key
+        with self.run.held(), closing(self.run.log(callbacks=callbacks, position=self.store.last_id)) as log:
+            self.measure_checkpoints(log)
+            official = fold(log.events).scores.get(solver) or self.score(log, solver)
+            finished = {**result, "official": dict(official)}
+            self.run.write_result(finished)
+        return finished
+
+    def measure_checkpoints(self, log: EventLog) -> None:
+        """Score every accepted checkpoint that the log has no figures of, on the diagnostic partition."""
+        from decoevo_dspy.evaluation import checkpoints
+
+        table, known = self.config.optimizer, len(fold(log.events).checkpoints)
+        if not self.partitions.diagnostic or known >= len(checkpoints.checkpoints(log.events)):
+            return
+        points = checkpoints.measure(
+            log.events,
+            build_student(),
+            self.partitions.diagnostic,
+            self.dataset.gold,
+            self.grader,
+            task=build_task(self.config),
+            settings=Settings(**table.settings),
+            **self._shared(),
+        )
+        for point in points[known:]:
+            log.emit(Diagnostic(**point))
+
+    def score(self, log: EventLog, solver: str) -> Mapping[str, Any]:
+        """Open the test partition, answer and grade it once.
+
+        Raises:
+            EndpointError: when the endpoint lost more of its questions than ``max_ungraded``; the log says which.
+        """
+        from decoevo_dspy.evaluation.official import evaluate
+
+        self.store.forget_failures(self.run.name, after=log.last_call)
+        log.emit(PartitionOpened(by="optimize", questions=len(self.partitions.test)))
+        evaluation = evaluate(
+            self.program,
+            self.partitions.test,
+            self.dataset.gold,
+            self.grader,
+            solver_temperature=self.config.optimizer.settings.get("solver_temperature", Settings.solver_temperature),
+            **self._shared(),
+        )
+        official = evaluation.to_dict()
+        try:
+            evaluation.check_complete(max_ungraded(self.config))
+        except EndpointError as error:
+            graded = {key: official[key] for key in ("n_graded", "n_total", "lost_to_endpoint")}
+            log.emit(OfficialIncomplete(by="optimize", solver=solver, reason=str(error), **graded))
+            saved = f"the state is saved in {self.run.path}: resuming sends those calls again"
+            raise EndpointError(f"{error}; {saved}") from None
+        log.emit(Official(by="optimize", solver=solver, score=official))
+        return official
+
+    def _shared(self) -> dict[str, Any]:
+        table = self.config.optimizer
+        return {
+            "role_lms": self.role_lms,
+            "seed": table.seed,
+            "store": self.store,
+            "run": self.run.name,
+            "num_threads": table.num_threads,
+            "skill_target": table.skill_target,
+            "response_field": table.response_field,
+        }
 
 
 def max_ungraded(config: Config) -> float:
