@@ -20,7 +20,7 @@ export MPLBACKEND := Agg
 # Byte code is made once, also where the environment forbids it: each process would compile DSPy again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all lint types unit composition notebooks api benchmarks faults ranges lock build clean
+.PHONY: demo test test-all lint types unit composition notebooks api benchmarks ranges lock build clean
 .DELETE_ON_ERROR:
 
 demo: $(READY) ## install, then the whole method on the embedded backbone
@@ -52,11 +52,8 @@ composition: $(READY)
 notebooks: $(READY)
 	@if [ -d tests/notebooks ]; then $(PYTEST) tests/notebooks --timeout 600; fi
 
-benchmarks: $(READY)
-	@if [ -d tests/benchmarks ]; then $(PYTEST) tests/benchmarks --timeout 3600; fi
-
-faults: $(READY)
-	@if [ -d tests/faults ]; then $(PYTEST) tests/faults --timeout 1800; fi
+benchmarks: $(READY) ## the short ones; docs/EVIDENCE.md names the commands of the long ones
+	$(BIN)/python tests/benchmarks/leak_guard.py
 
 # Each module is named, since pdoc leaves out what a package's __all__ does; where it does not, pdoc sees it twice.
 api: $(READY) ## the API reference, in api/

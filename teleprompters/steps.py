@@ -20,7 +20,7 @@ from decoevo_dspy.teleprompters.method import Method
 from decoevo_dspy.teleprompters.state import Parts, State
 from decoevo_dspy.values.findings import Failure, Finding
 from decoevo_dspy.values.leaks import LeakGuard
-from decoevo_dspy.values.rubric import Ungraded, mean
+from decoevo_dspy.values.rubric import Mean, Ungraded, mean
 from decoevo_dspy.values.seeds import generator as rng_for
 from decoevo_dspy.values.settings import Settings
 from decoevo_dspy.values.skill import Candidate, Discarded, Skill, admit
@@ -53,7 +53,7 @@ def score_incumbent(bench: Workbench, parts: Parts, state: State, log: EventLog)
     check_students(list(graded.values()))
     J = mean([one.score for one in graded.values()])
     skills = {"solver": state.solver.key, "generator": state.generator.key}
-    log.emit(IncumbentScored(step=state.step, **skills, J=_round(J.value), n=J.n, ungraded=J.ungraded))
+    log.emit(IncumbentScored(step=state.step, **skills, **_J(J)))
     return J.value
 
 
@@ -76,9 +76,7 @@ def propose_solver(
         solver=state.solver.key,
         generator=state.generator.key,
         questions=[item.id for item in batch],
-        J=_round(J.value),
-        n=J.n,
-        ungraded=J.ungraded,
+        **_J(J),
         failures=len(failures),
         failures_shown=[_failure(failure) for failure in failures[:FAILURES_SHOWN]],
     )
@@ -129,6 +127,7 @@ def gate_solver(
         candidate_J=_round(after.value),
         n=before.n,
         ungraded=before.ungraded,
+        ungraded_by=before.kinds or None,
         scores={id: [_score(scores.incumbent[id]), _score(scores.candidate[id])] for id in scores.incumbent},
     )
     if isinstance(decision, Accepted):
@@ -246,6 +245,11 @@ def _rejected_line(candidate: Candidate, before: float, after: float) -> str:
         f"{r.edit.op} «{(r.edit.content or r.edit.target)[:160]}»" for r in candidate.reports if r.status != "skipped"
     )
     return f"- {edits} (score {before:.3f} → {after:.3f})"
+
+
+def _J(value: Mean) -> dict[str, Any]:
+    """A score on a partition, as events say it."""
+    return {"J": _round(value.value), "n": value.n, "ungraded": value.ungraded, "ungraded_by": value.kinds or None}
 
 
 def _scores(graded: Mapping[str, Graded]) -> dict[str, float | Ungraded]:

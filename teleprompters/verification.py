@@ -19,7 +19,7 @@ from decoevo_dspy.rules.acceptance import (
     ScoreGate,
 )
 from decoevo_dspy.run.workbench import Item, Workbench
-from decoevo_dspy.values.rubric import Ungraded
+from decoevo_dspy.values.rubric import Ungraded, mean
 from decoevo_dspy.values.skill import Skill
 
 
@@ -123,11 +123,14 @@ class NoVerification:
 
 
 def _evidence(old: AuditObjectives, new: AuditObjectives) -> dict[str, Any]:
+    values = [value for side in (old, new) for one in side.by_audit.values() for value in one.values.values()]
+    kinds = mean(values).kinds
     return {
         "objectives": {
             name: {"incumbent": _plain(old.by_audit[name]), "candidate": _plain(new.by_audit[name])}
             for name in old.by_audit
-        }
+        },
+        **({"ungraded_by": kinds} if kinds else {}),
     }
 
 

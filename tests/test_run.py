@@ -5,17 +5,24 @@ import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import dspy
 import pytest
 
+from decoevo_dspy import RoleLMs, SkillOpt, Task
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.cli.app import main
 from decoevo_dspy.errors import DataError
+from decoevo_dspy.reporting.report import write_report
+from decoevo_dspy.reporting.show import show_text
 from decoevo_dspy.run.events import canonical_trace
 from decoevo_dspy.run.folder import Run
 from decoevo_dspy.run.schema import KINDS, SCHEMA, GeneratorDecision, RunStarted, SolverDecision, typed
 from decoevo_dspy.run.standing import fold, standings
+from decoevo_dspy.simulation.backbone import SimulatedBackbone
 from decoevo_dspy.values import files
+from tests.conftest import Answer, ScriptedEndpoint
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden" / "run_v1.tar.xz"
@@ -153,6 +160,50 @@ def test_a_fold_stands_where_the_incumbents_are(old: Run):
             assert (standing.solver.text == event.text) is event.accepted
         elif isinstance(event, GeneratorDecision):
             assert (standing.generator.text == event.text) is event.accepted
+
+
+OVERFLOW = {"error": {"message": "This model's maximum context length is 9 tokens.", "code": "context_length_exceeded"}}
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind"),
+    [
+        (Answer(status=400, body=OVERFLOW), "overflow"),
+        (Answer(content="no verdict today"), "unparsable"),
+        (Answer(content="", finish_reason="content_filter"), "refused"),
+    ],
+    ids=["overflow", "unparsable", "refused"],
+)
+@pytest.mark.parametrize("from_gate", [False, True], ids=["from the start", "at the gate"])
+def test_a_failure_keeps_its_kind_up_to_the_report(
+    from_gate: bool, broken: Answer, kind: str, endpoint: ScriptedEndpoint, tmp_path: Path
+):
+    """What the judge's endpoint did is named where a person asks why a step came to nothing."""
+    backbone = SimulatedBackbone(0)
+
+    def answer(body: dict[str, Any]) -> Answer:
+        asked, text = str(body.get("response_format")), str(body["messages"])
+        if "JudgeCriterion" in asked and (not from_gate or "problem 6?" in text):
+            return broken
+        reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
+        return Answer(content=reply.text)
+
+    endpoint.script(answer)
+    examples = [dspy.Example(question=f"How do I fix problem {i}?").with_inputs("question") for i in range(8)]
+    task = Task(name="t", description="Answer.", evaluation="Be right.")
+    optimizer = SkillOpt(
+        task, steps=1, batch_size=2, role_lms=RoleLMs(default=endpoint.lm()), num_threads=2, log_dir=tmp_path / "run"
+    )
+    optimizer.compile(
+        dspy.Predict("question -> response"),
+        trainset=examples[:3],
+        valset=examples[4:7],
+        probeset=examples[3:4],
+        gateset=examples[7:],
+    )
+    assert f"because of{':' if from_gate else ''} {kind} (" in show_text(tmp_path / "run")
+    page = write_report([tmp_path / "run"], tmp_path / "report").read_text("utf-8")
+    assert f"{kind} (" in page
 
 
 def _strings(folder: Path) -> Iterator[tuple[Path, str]]:

@@ -11,6 +11,7 @@ from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.contrastive_auditor import BlindLabel
 from decoevo_dspy.rules.acceptance import Objective
 from decoevo_dspy.run.workbench import Graded, Item, Workbench
+from decoevo_dspy.values.failures import FailureKind
 from decoevo_dspy.values.findings import Finding
 from decoevo_dspy.values.rubric import Ungraded
 from decoevo_dspy.values.seeds import generator as rng_for
@@ -87,6 +88,7 @@ class Lost:
 
     item: Item
     reason: str
+    kind: FailureKind | None
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class ContrastiveAudit:
             rollouts = graded[start : start + settings.rollouts]
             ungraded = [one.score for one in rollouts if isinstance(one.score, Ungraded)]
             if ungraded:
-                lost.append(Lost(item=item, reason=f"{len(ungraded)} of {len(rollouts)} rollouts {ungraded[0].reason}"))
+                reason = f"{len(ungraded)} of {len(rollouts)} rollouts {ungraded[0].reason}"
+                lost.append(Lost(item=item, reason=reason, kind=ungraded[0].kind))
                 if len(rollouts) - len(ungraded) < 2:
                     continue
             scores = [None if isinstance(one.score, Ungraded) else one.score for one in rollouts]
@@ -161,7 +164,7 @@ class ContrastiveAudit:
         pairs, lost = self._pairs(bench, solver, generator, gate, outer)
         labels = bench.batch(lambda pair: self._label(bench, pair, outer), pairs)
         lost += [
-            Lost(item=pair.item, reason=f"label {label}")
+            Lost(item=pair.item, reason=f"label {label}", kind=label.kind)
             for pair, label in zip(pairs, labels, strict=True)
             if isinstance(label, NoReply)
         ]
@@ -258,7 +261,9 @@ class ContrastiveAudit:
             return lost if lost is not None else sides[0] - sides[1]  # type: ignore[operator]
 
         margins: dict[str, list[float | Ungraded]] = {
-            record.item.id: [Ungraded(reason=record.reason)] for record in records if isinstance(record, Lost)
+            record.item.id: [Ungraded(reason=record.reason, kind=record.kind)]
+            for record in records
+            if isinstance(record, Lost)
         }
         labelled = [record for record in records if isinstance(record, Labelled)]
         for record, value in zip(labelled, bench.batch(margin, labelled), strict=True):

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from decoevo_dspy.errors import ExecutionError
 from decoevo_dspy.rules.replies import without_reasoning
+from decoevo_dspy.values.failures import FailureKind
 from decoevo_dspy.values.leaks import Passages, protected_passages
 from decoevo_dspy.values.task import Question, Task
 
@@ -76,10 +78,18 @@ class RawReply:
         return replace(self, text=without_reasoning(self.text), reasoning_stripped=True)
 
 
+class GraderFailed(ExecutionError):
+    """One grader request failed for good; ``kind`` is what failed."""
+
+    def __init__(self, reason: str, *, kind: FailureKind) -> None:
+        super().__init__(reason)
+        self.kind: FailureKind = kind
+
+
 class GraderClient(Protocol):
     """Sends one grader request verbatim. ``sample`` tells repeats of the same request apart (never sent).
 
-    Raises `decoevo_dspy.errors.ExecutionError` when the endpoint failed after its bounded retries.
+    Raises `GraderFailed` when the endpoint failed after its bounded retries.
     """
 
     model: str

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from decoevo_dspy.benchmarks.base import GraderClient, GraderMode, Mapper, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import (
+    GraderClient,
+    GraderFailed,
+    GraderMode,
+    Mapper,
+    OfficialScore,
+    RawReply,
+    SealedGold,
+)
 from decoevo_dspy.benchmarks.reading import clean_text
 from decoevo_dspy.benchmarks.templates import Template, sha256
 from decoevo_dspy.errors import BudgetExceeded, ConfigurationError, EndpointError, ExecutionError, ReplayDiverged
@@ -31,7 +39,7 @@ class Ask:
 @dataclass(frozen=True, kw_only=True)
 class Replies:
     """The replies to one `Ask` in the order they came. ``failed``: no reply was accepted, or (``lost``) the endpoint
-    gave up; ``error`` says it for people.
+    gave up; ``error`` is the kind of the failure.
     """
 
     key: tuple[Any, ...]
@@ -76,14 +84,15 @@ def ask_all(
             except (EndpointError, BudgetExceeded, ReplayDiverged):
                 raise
             except ExecutionError as error:
-                return Replies(key=ask.key, replies=tuple(replies), failed=True, lost=True, error=type(error).__name__)
+                kind = error.kind if isinstance(error, GraderFailed) else "infrastructure"
+                return Replies(key=ask.key, replies=tuple(replies), failed=True, lost=True, error=kind)
             accepted = accept(ask, reply)
             if not accepted and reply.has_reasoning and accept(ask, reply.without_reasoning()):
                 reply, accepted = reply.without_reasoning(), True
             replies.append(reply)
             if accepted:
                 return Replies(key=ask.key, replies=tuple(replies), failed=False)
-        return Replies(key=ask.key, replies=tuple(replies), failed=True, error="no acceptable reply")
+        return Replies(key=ask.key, replies=tuple(replies), failed=True, error="unparsable")
 
     return mapper(one, asks)
 
@@ -235,6 +244,7 @@ class Base(ABC):
             },
             "mode_differences": differences,
             "unanswered": sum(q.id not in answers for q in questions),
+            "lost": sum(replies.lost for replies in asked),
             "errors": _count(replies.error for replies in asked if replies.failed),
             "endpoint_failures": [q.id for q in questions if q.id in given_up and not own[q.id]],
             "reasoning_stripped": sum(r.reasoning_stripped for a in asked for r in a.replies),

@@ -6,7 +6,7 @@ from typing import Any
 import dspy
 
 from decoevo_dspy.calls.secrets import mask_error
-from decoevo_dspy.errors import DecoEvoError
+from decoevo_dspy.errors import DecoEvoError, EndpointError
 from decoevo_dspy.values.failures import FailureKind
 
 _FATAL = (
@@ -30,6 +30,14 @@ class CallFailed(DecoEvoError):
     def infrastructure(self) -> bool:
         """Whether the endpoint failed, so that a later try may succeed."""
         return self.kind == "infrastructure"
+
+
+class Unusable(EndpointError):
+    """No call of this role can succeed. ``said`` is the endpoint's own sentence, masked."""
+
+    def __init__(self, model: str, role: str, said: str) -> None:
+        super().__init__(f"{model} (role {role}) cannot be used: {said}")
+        self.said = said
 
 
 def described(error: dspy.LMError, options: Mapping[str, Any]) -> tuple[FailureKind | None, str]:

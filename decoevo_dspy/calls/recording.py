@@ -14,10 +14,9 @@ from decoevo_dspy.calls.budget import Ledger
 from decoevo_dspy.calls.digests import digest, encodable, plain, recorded_options, visible_options
 from decoevo_dspy.calls.dspy_seam import MessageLM, Messages, carried, engine_state, send
 from decoevo_dspy.calls.executor import Executor
-from decoevo_dspy.calls.failing import CallFailed, described
+from decoevo_dspy.calls.failing import CallFailed, Unusable, described
 from decoevo_dspy.calls.secrets import KNOWN, masked
 from decoevo_dspy.calls.store import Call, CallStore
-from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.rules.replies import without_reasoning
 from decoevo_dspy.values.seeds import derive
 
@@ -192,7 +191,7 @@ class RecordedLM(MessageLM):
             except dspy.LMError as error:
                 kind, said = described(error, params)
         if sent is None and kind is None:  # raised out here: an error that it were chained to may quote a key
-            raise EndpointError(f"{self.model} (role {self.role}) cannot be used: {said}")
+            raise Unusable(self.model, self.role, said)
         if sent is None:
             taken = time.monotonic() - started
             return replace(pending, failure=kind, error=said, latency_s=taken, finish_reason="error")

@@ -1,4 +1,4 @@
-"""The command line: thin commands over `experiment`, `evaluation`, `reporting` and `simulation`.
+"""The command line: thin commands over `decoevo_dspy.commands`, `reporting` and `simulation`.
 
 Results go to stdout, everything else to stderr. Imports that cost time are made inside the commands.
 """

@@ -1,4 +1,4 @@
-"""``decoevo.toml``: read, checked key by key, never a place for secrets. What it describes is made in `building`."""
+"""``decoevo.toml``: read, checked key by key, never a place for secrets. What it describes is made in `build`."""
 
 import difflib
 import tomllib

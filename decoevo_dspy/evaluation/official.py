@@ -10,12 +10,12 @@ from typing import Any
 
 import dspy
 
-from decoevo_dspy.benchmarks.base import Grader, OfficialScore, RawReply, SealedGold
+from decoevo_dspy.benchmarks.base import Grader, GraderFailed, OfficialScore, RawReply, SealedGold
 from decoevo_dspy.calls.budget import Budget
 from decoevo_dspy.calls.failing import CallFailed
 from decoevo_dspy.calls.recording import RecordedLM, Recorder, call_scope
 from decoevo_dspy.calls.store import CallStore
-from decoevo_dspy.errors import EndpointError, ExecutionError
+from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.roles.base import NoReply
 from decoevo_dspy.roles.lms import RoleLMs
 from decoevo_dspy.run.session import Session
@@ -94,7 +94,7 @@ class GraderCalls:
                 outputs = self._lm(messages=[dict(message) for message in messages], **params)
             except CallFailed as error:
                 self.last_failure = error.reason
-                raise ExecutionError(error.reason) from error
+                raise GraderFailed(error.reason, kind=error.kind) from error
         output = {"text": outputs[0]} if isinstance(outputs[0], str) else outputs[0] or {}
         return RawReply(
             text=output.get("text") or "",
@@ -196,7 +196,7 @@ def _graded(
     recorder = session.recorder
     client = grader_client(grader, session.role_lms, recorder, partition)
     score = grader.grade(questions, responses, gold, client, recorder.executor.map)
-    if client is not None and not score.n_graded and set(score.figures["errors"]) == {ExecutionError.__name__}:
+    if client is not None and not score.n_graded and score.figures["lost"] == score.failures > 0:
         raise EndpointError(f"no answer could be graded: {client.last_failure}")
     lost = lost | set(score.figures.get("endpoint_failures", ()))
     return Evaluation(

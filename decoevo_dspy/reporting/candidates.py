@@ -3,7 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from decoevo_dspy.run.schema import (
@@ -35,7 +35,8 @@ class CandidateView:
 
     ``levels`` holds (incumbent, candidate) of J or of each audit objective, on the scale of the log; ``changes`` counts
     the gate's questions by ``up``, ``same``, ``down`` and ``ungraded``. ``batch`` is the graded train batch behind a
-    solver candidate; ``audits`` are the findings that the rewriter read.
+    solver candidate; ``audits`` are the findings that the rewriter read. ``ungraded_by`` counts the gate's ungraded
+    questions by the kind of their failure.
     """
 
     number: int
@@ -58,6 +59,7 @@ class CandidateView:
     audits: tuple[AuditView, ...]
     rubrics: tuple[Mapping[str, Any], ...]
     trigger: str = ""
+    ungraded_by: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def diff(self, context: int = 2) -> list[str]:
         """Unified diff from parent to candidate, without file headers; empty when either text is not in the log."""
@@ -131,7 +133,14 @@ def _candidate(
         audits=tuple(audits),
         rubrics=tuple(generator.evidence.get("rubrics", ())) if generator else (),
         trigger=generator.trigger if generator else "",
+        ungraded_by=_ungraded_by(event),
     )
+
+
+def _ungraded_by(event: SolverDecision | GeneratorDecision) -> Mapping[str, int]:
+    if isinstance(event, GeneratorDecision):
+        return event.evidence.get("ungraded_by") or {}
+    return (event.gate.ungraded_by if event.gate else None) or {}
 
 
 def _measured(

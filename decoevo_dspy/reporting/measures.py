@@ -57,7 +57,7 @@ def mean_sd(experiment: Experiment, method: str, benchmark: str | None = None) -
 class Contrast:
     """``method`` less ``base``, paired by seed. ``missing`` seeds lack a score on one side and are left out.
 
-    ``p_holm`` is adjusted over the family that the contrast was asked in.
+    ``p_holm`` is adjusted over the family that the contrast was asked in. ``ran``: whether there are runs of both.
     """
 
     method: str
@@ -66,6 +66,7 @@ class Contrast:
     missing: int = 0
     p_holm: float | None = None
     reason: str | None = None
+    ran: bool = True
 
     @property
     def mean(self) -> float | None:
@@ -101,7 +102,7 @@ def contrast(experiment: Experiment, method: str, base: str, benchmark: str | No
     ran = experiment.methods
     for name in (method, base):
         if name not in ran:
-            return Contrast(method=method, base=base, difference=None, reason=f"{name} was not run")
+            return Contrast(method=method, base=base, difference=None, ran=False, reason=f"{name} was not run")
     a, b = scores(experiment, method, benchmark), scores(experiment, base, benchmark)
     pairs = [(x, y) for seed, x in a.items() if x is not None and (y := b.get(seed)) is not None]
     missing = len({*a, *b}) - len(pairs)

@@ -65,7 +65,18 @@ def levels_line(candidate: CandidateView) -> str:
         moves = ", ".join(f"{count} {how}" for how, count in candidate.changes.get(name, {}).items() if count)
         levels = f" {number(old, 3)} → {number(new, 3)}" if old is not None or new is not None else ""
         parts.append(f"{name}{levels} ({', '.join(inside)}{f'; {moves}' if moves else ''})")
+    if candidate.ungraded_by:
+        parts.append(f"ungraded because of: {kinds(candidate.ungraded_by)}")
     return "; ".join(parts)
+
+
+def kinds(counts: Mapping[str, int]) -> str:
+    """Kinds of failure with their counts.
+
+    >>> kinds({"overflow": 3, "truncated": 1})
+    'overflow (3), truncated (1)'
+    """
+    return ", ".join(f"{kind} ({count})" for kind, count in counts.items())
 
 
 def evidence_line(candidate: CandidateView) -> str:
@@ -79,6 +90,7 @@ def evidence_line(candidate: CandidateView) -> str:
             ids += f" and {plural(len(by_question) - IDS, 'other')}"
         graded = plural(batch.n, "response") + " graded"
         lost = f", {batch.ungraded} ungraded" if batch.ungraded else ""
+        lost += f" because of {kinds(batch.ungraded_by)}" if batch.ungraded_by else ""
         count = batch.failures
         failures = f"{count} failed {'criterion' if count == 1 else 'criteria'}"
         said.append(f"{graded}{lost}; {failures}, {shown} shown to the rewriter" + (f", from {ids}" if ids else ""))

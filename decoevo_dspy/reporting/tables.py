@@ -51,7 +51,7 @@ def plus_minus(moments: MeanSD) -> str:
 
 def difference(c: Contrast) -> str:
     """Mean difference with its interval, or why not."""
-    if c.difference is None and str(c.reason).endswith("was not run"):
+    if not c.ran:
         return "not run"
     if c.mean is None:
         return f"undefined: {c.why_undefined}"

@@ -48,10 +48,12 @@ class PairedScores:
     def means(self) -> tuple[Mean, Mean]:
         """J(incumbent) and J(candidate) over the questions that both sides have graded; the others are ungraded."""
         pairs = [(self.incumbent[key], self.candidate[key]) for key in self.incumbent]
-        lost = Ungraded(reason="not graded on both sides")
-        both = [
-            (a, b) if not isinstance(a, Ungraded) and not isinstance(b, Ungraded) else (lost, lost) for a, b in pairs
-        ]
+        both: list[tuple[float | Ungraded, float | Ungraded]] = []
+        for a, b in pairs:
+            missing = next((side for side in (a, b) if isinstance(side, Ungraded)), None)
+            if missing is not None:
+                a = b = Ungraded(reason="not graded on both sides", kind=missing.kind)
+            both.append((a, b))
         return mean([a for a, _ in both]), mean([b for _, b in both])
 
     def deltas(self) -> list[float]:

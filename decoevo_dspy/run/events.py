@@ -17,7 +17,7 @@ from decoevo_dspy.run.schema import SCHEMA, AnyEvent, Event, check_version
 
 Callback = Callable[[Event], None]
 
-VOLATILE = ("seq", "at", "calls_upto", "schema", "usage", "wall_s")
+VOLATILE = ("seq", "at", "calls_upto", "schema", "usage", "wall_s", "ungraded_by")
 """Fields that may differ between two runs that decided alike."""
 
 UNCOMPARED = ("method", "run", "prompt_hashes", "versions", "settings", "models")

@@ -26,7 +26,7 @@ class CoEvolutionResult:
         usage: per role: calls, cached_calls, prompt_tokens, completion_tokens, usd, and more.
         replies: per role: replies read, parsed, unusable by kind, final failures.
         partitions: the question ids of every partition.
-        stopped_by: "steps", "budget", "endpoint" or "interrupt".
+        stopped_by: "steps", "budget", "endpoint", "interrupt" or "error".
         wall_s: seconds from start to end of this process's part.
         budget: caps that were set, and logical calls and tokens and paid money used against them.
         folder: the run's folder, when it has one.

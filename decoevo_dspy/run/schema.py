@@ -1,5 +1,7 @@
 """What a run's log may hold: one class per kind of event. It is written and read through these classes only.
 
+``ungraded_by`` counts what is ungraded by the kind of its failure (`decoevo_dspy.values.failures.FailureKind`).
+
 A record is one JSON object: the event's fields, its ``kind``, and what the log adds (`ENVELOPE`). Decisions are
 replayed and compared on resume; notes (``note``) are not. `SCHEMA` goes up when a record changes so that an older
 reader would misread it; a field that is new and has a default does not need that.
@@ -91,6 +93,7 @@ class IncumbentScored(AnyEvent):
     J: float | None
     n: int
     ungraded: int
+    ungraded_by: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,7 @@ class BatchGraded(AnyEvent):
     J: float | None
     n: int
     ungraded: int
+    ungraded_by: Mapping[str, int] | None = None
     failures: int
     failures_shown: Sequence[Mapping[str, Any]]
 
@@ -147,6 +151,7 @@ class GateEvidence:
     candidate_J: float | None
     n: int
     ungraded: int
+    ungraded_by: Mapping[str, int] | None = None
     scores: Mapping[str, Sequence[float | None]]
 
 
@@ -262,11 +267,6 @@ class RunFailed(AnyEvent, note=True):
 @dataclass(frozen=True, kw_only=True)
 class RunSkipped(AnyEvent, note=True):
     """Told to an experiment's progress, in no log: a run was complete already."""
-
-
-def is_a(record: Mapping[str, Any], *kinds: type[AnyEvent]) -> bool:
-    """Whether a record is of one of these kinds."""
-    return any(record["kind"] == kind.kind for kind in kinds)
 
 
 def typed(record: Mapping[str, Any]) -> AnyEvent | None:

@@ -17,7 +17,7 @@ from decoevo_dspy.calls.budget import Budget, Ledger
 from decoevo_dspy.calls.digests import identity
 from decoevo_dspy.calls.dspy_seam import has_endpoint
 from decoevo_dspy.calls.executor import Executor
-from decoevo_dspy.calls.failing import CallFailed
+from decoevo_dspy.calls.failing import CallFailed, Unusable
 from decoevo_dspy.calls.recording import RecordedLM, Recorder, call_scope
 from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import EndpointError
@@ -181,8 +181,8 @@ class Session:
                     lm("Reply with the word ready.", **limit)
                 except CallFailed as error:
                     raise EndpointError(f"{inner.model} (role {role}) does not answer: {error.reason}") from error
-                except EndpointError as error:
-                    raise EndpointError(str(error).replace("(role preflight)", f"(role {role})")) from error
+                except Unusable as error:
+                    raise Unusable(inner.model, role, error.said) from error
 
     def write_run_file(
         self, *, method: str, settings: Settings, task: Task, partitions: Mapping[str, Sequence[str]], config: Any

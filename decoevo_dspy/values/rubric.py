@@ -1,7 +1,8 @@
 """Rubrics and verdicts: what a response is measured by, and what the judge said. Pure values."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from decoevo_dspy.values.failures import FailureKind
@@ -96,11 +97,15 @@ class Rubric:
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A mean over items of which some may be ungraded: ``value`` is ``None`` when nothing was graded."""
+    """A mean over items of which some may be ungraded: ``value`` is ``None`` when nothing was graded.
+
+    ``kinds`` counts the ungraded ones by what failed, where that is known.
+    """
 
     value: float | None
     n: int
     ungraded: int
+    kinds: Mapping[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
 
     @property
     def total(self) -> int:
@@ -122,4 +127,5 @@ def mean(scores: Sequence[float | Ungraded]) -> Mean:
     if any(not math.isfinite(score) for score in graded):
         raise ValueError("a score is not a finite number")
     value = math.fsum(graded) / len(graded) if graded else None
-    return Mean(value=value, n=len(graded), ungraded=len(scores) - len(graded))
+    kinds = Counter(score.kind for score in scores if isinstance(score, Ungraded) and score.kind)
+    return Mean(value=value, n=len(graded), ungraded=len(scores) - len(graded), kinds=dict(sorted(kinds.items())))

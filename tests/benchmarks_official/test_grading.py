@@ -88,7 +88,7 @@ class TestHealthBench:
         assert score.per_question == {"a": 1.0, "b": None}
         assert (score.score, score.n_graded, score.n_total) == (100, 1, 2)
         assert (score.failures, score.retries) == (1, 2)
-        assert score.figures["errors"] == {"no acceptable reply": 1}
+        assert score.figures["errors"] == {"unparsable": 1}
 
     def test_unanswered_is_ungraded(self, health, fake, one_by_one):
         score = grade(health, grader("healthbench"), fake(by_name), one_by_one, {"a": "text"})
@@ -285,7 +285,7 @@ class TestErrors:
     def test_a_failed_item_is_ungraded(self, health, fake, one_by_one):
         client = fake(lambda text, sample: ExecutionError("down") if "GOOD-a" in text else MET)
         score = grade(health, grader("healthbench"), client, one_by_one)
-        assert (score.per_question["a"], score.failures, score.figures["errors"]) == (None, 1, {"ExecutionError": 1})
+        assert (score.per_question["a"], score.failures, score.figures["errors"]) == (None, 1, {"infrastructure": 1})
 
     @pytest.mark.parametrize("error", [EndpointError, BudgetExceeded, ReplayDiverged])
     def test_errors_of_the_whole_run_pass_through(self, health, fake, one_by_one, error):
