@@ -9,6 +9,8 @@ from typing import Any
 
 import dspy
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from decoevo_dspy import DecoEvo, RoleLMs, SkillOpt, Task
 from decoevo_dspy.calls import adapter
@@ -269,6 +271,30 @@ def test_choice_probabilities(pieces: list[dict[str, float]], choices: tuple[str
         assert found is None
     else:
         assert found == pytest.approx(wanted, abs=1e-6)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["yes", "no", " Yes", '"no"', "y", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["token", "logprob", "top_logprobs", "content"]), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(ANYTHING)
+@example({"content": [{"token": "yes", "logprob": 1000.0}]})
+@example({"content": [{"token": "yes", "logprob": math.nan}]})
+@example({"content": [{"token": "yes", "logprob": 10**400}]})
+@example({"content": [{"token": "yes", "logprob": -(10**400)}]})
+@example({"content": [{"token": "yes", "logprob": -math.inf}]})
+@example({"content": [{"token": "yes", "logprob": "-0.1", "top_logprobs": {"yes": -0.1}}]})
+@example({"content": [{"token": "yes", "logprob": -0.1, "top_logprobs": [None, 3, {"token": 3, "logprob": -1}]}]})
+def test_log_probabilities_of_any_shape_give_probabilities_or_nothing(logprobs: Any):
+    """Numbers in [0, 1] that sum to 1, or ``None``: never an exception, never NaN."""
+    found = choice_probabilities(logprobs, ("yes", "no"))
+    assert found is None or (all(0 <= p <= 1 for p in found.values()) and sum(found.values()) == pytest.approx(1))
 
 
 def preferring(endpoint: ScriptedEndpoint, *labels: str) -> None:

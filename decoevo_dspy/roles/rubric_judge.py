@@ -12,6 +12,9 @@ from decoevo_dspy.signatures import JudgeCriterion, JudgeRubric, JudgeYesNo
 from decoevo_dspy.values.rubric import Criterion, Outcome, Rubric, Ungraded, Verdict
 
 JudgeMode = Literal["criterion", "rubric", "logprob"]
+ROUNDING = 1e-3
+"""Largest log probability that still counts as rounding of 0; a larger one is none."""
+
 MODES: tuple[JudgeMode, ...] = ("criterion", "rubric", "logprob")
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -119,10 +122,11 @@ def choice_probabilities(logprobs: Any, choices: Sequence[str]) -> dict[str, flo
     """Probabilities of the choices where the answer's last choice word begins, normalised to sum 1; ``None`` without.
 
     ``logprobs`` is OpenAI's shape (``content`` with ``token``, ``logprob``, ``top_logprobs``), as mapping or object. A
-    token counts for a choice when its letters begin that choice and no other, in either case.
+    token counts for a choice when its letters begin that choice and no other, in either case. Another shape, or a
+    probability above 1, gives ``None``.
     """
-    tokens = list(_get(logprobs, "content") or ())
-    texts = [str(_get(token, "token") or "") for token in tokens]
+    tokens = _list(_get(logprobs, "content"))
+    texts = [token if isinstance(token := _get(one, "token"), str) else "" for one in tokens]
     joined = "".join(texts).casefold()
     at = max((joined.rfind(f'"{choice.casefold()}"') for choice in choices), default=-1)
     at = at + 1 if at >= 0 else max((joined.rfind(choice.casefold()) for choice in choices), default=-1)
@@ -138,14 +142,22 @@ def choice_probabilities(logprobs: Any, choices: Sequence[str]) -> dict[str, flo
 
 def _weights(token: Any, choices: Sequence[str]) -> dict[str, float] | None:
     weights = dict.fromkeys(choices, 0.0)
-    for item in _get(token, "top_logprobs") or [token]:
-        letters = "".join(ch for ch in str(_get(item, "token") or "") if ch.isalnum()).casefold()
+    for item in _list(_get(token, "top_logprobs")) or [token]:
+        said, logprob = _get(item, "token"), _get(item, "logprob")
+        if not isinstance(said, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+            continue
+        if not logprob <= ROUNDING:  # NaN too
+            return None
+        letters = "".join(ch for ch in said if ch.isalnum()).casefold()
         fits = [choice for choice in choices if letters and choice.casefold().startswith(letters)]
-        logprob = _get(item, "logprob")
-        if len(fits) == 1 and isinstance(logprob, int | float) and not math.isnan(logprob):
-            weights[fits[0]] += math.exp(logprob)
+        if len(fits) == 1:
+            weights[fits[0]] += math.exp(max(min(logprob, 0), -1000))
     total = math.fsum(weights.values())
     return {choice: weight / total for choice, weight in weights.items()} if total > 0 else None
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _get(value: Any, name: str) -> Any:
