@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from decoevo_dspy import DecoEvo, RoleLMs, SkillOpt, Task
 from decoevo_dspy.calls import adapter
 from decoevo_dspy.calls.adapter import RoleAdapter
+from decoevo_dspy.calls.store import CallStore
 from decoevo_dspy.errors import EndpointError
 from decoevo_dspy.evaluation.official import GraderCalls
 from decoevo_dspy.roles import ContrastiveAuditor, RubricGenerator, RubricJudge, StructuralAuditor
@@ -499,3 +501,39 @@ def test_a_grader_sees_the_text_as_it_came(tag: str, endpoint: ScriptedEndpoint,
     client = GraderCalls(endpoint.lm(), recording().recorder, "test")
     reply = client.complete([{"role": "user", "content": "grade"}], params={})
     assert (reply.text, reply.reasoning_stripped) == (("\n\nyes", True) if tag == "think" else (text, False))
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.3])
+def test_what_the_store_says_of_every_role_is_what_was_sent(
+    temperature: float, endpoint: ScriptedEndpoint, tmp_path: Path
+):
+    """Every recorded parameter stands in a request on the wire with its value, and the solver's is the setting."""
+    backbone = SimulatedBackbone(0)
+
+    def answer(body: dict[str, Any]) -> Answer:
+        reply = backbone.reply(body["messages"], seed=body.get("seed"), response_format=body.get("response_format"))
+        return Answer(content=reply.text)
+
+    endpoint.script(answer)
+    examples = [dspy.Example(question=f"How do I fix problem {i}?").with_inputs("question") for i in range(9)]
+    DecoEvo(
+        TASK,
+        steps=1,
+        batch_size=2,
+        audit_every=1,
+        solver_temperature=temperature,
+        role_lms=RoleLMs(default=endpoint.lm()),
+        num_threads=2,
+        log_dir=tmp_path,
+    ).compile(dspy.Predict("question -> response"), trainset=examples)
+    sent: dict[str, list[dict[str, Any]]] = {}
+    for one in endpoint.sent:
+        sent.setdefault(one.body["messages"][-1]["content"], []).append(one.body)
+    with closing(CallStore(tmp_path / "calls.sqlite")) as store:
+        calls = list(store.calls())
+    assert {"solver", "rubric_generator", "judge", "structural_auditor", "solver_rewriter"} <= {c.role for c in calls}
+    for call in calls:
+        said = {name: value for name, value in call.params.items() if not str(value).startswith("hmac:")}
+        bodies = sent[call.messages[-1][1]]
+        assert said in [{name: body.get(name) for name in said} for body in bodies], call.role
+    assert {call.params["temperature"] for call in calls if call.role == "solver"} == {temperature}
