@@ -73,7 +73,7 @@ class AuditVerification:
 def pareto_rule(bench: Workbench) -> ParetoRule:
     """The run's Pareto rule."""
     s = bench.settings
-    return ParetoRule(delta=s.delta, eta=s.eta, z=s.verify_z, max_ungraded=s.max_ungraded)
+    return ParetoRule(delta=s.delta, eta=s.eta, z=s.verify_z, eta_z=s.eta_z, max_ungraded=s.max_ungraded)
 
 
 def decide_on_audits(rule: ParetoRule, incumbent: AuditObjectives, candidate: AuditObjectives) -> Decision:

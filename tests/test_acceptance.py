@@ -152,6 +152,21 @@ class TestParetoRule:
         wanted = any(d > delta for d in rises) and all(d >= -eta for d in rises)
         assert accepted(ParetoRule(delta=delta, eta=eta).decide(*objectives(table))) is wanted
 
+    @given(audits, st.floats(0.1, 3))
+    def test_a_fall_within_its_own_noise_does_not_veto(self, table: dict[str, list[tuple[float, float]]], eta_z: float):
+        """With η_z, an objective vetoes iff it fell by more than η and by more than η_z standard errors."""
+        old, new = objectives(table)
+        strict, lenient = ParetoRule(), ParetoRule(eta_z=eta_z)
+        found, literal = lenient.decide(old, new), strict.decide(old, new)
+        falls = {
+            name: delta < -0.01 and ((error := found.standard_errors[name]) is None or -delta > eta_z * error)
+            for name, delta in found.deltas.items()
+            if delta is not None
+        }
+        rises = any(delta is not None and delta > 0.02 for delta in found.deltas.values())
+        assert accepted(found) is (rises and not any(falls.values()))
+        assert accepted(found) or not accepted(literal)
+
     @given(audits, st.data())
     def test_it_is_monotone(self, table: dict[str, list[tuple[float, float]]], data: st.DataObject):
         """Raising candidate values, or lowering incumbent ones, never turns an acceptance into a rejection."""

@@ -139,13 +139,16 @@ class ParetoRule:
     """Accept iff some available objective rises by more than ``delta`` and none falls by more than ``eta``.
 
     ``delta`` > 0, ``eta`` ≥ 0, in units of the objectives. With ``z`` > 0 a rise counts only beyond ``z`` standard
-    errors (paired by question). Objectives with more than ``max_ungraded`` of their questions ungraded on either side
-    make the decision undecided. See docs/METHOD.md §7; ``z`` is ours (``verify_z``).
+    errors (paired by question), and with ``eta_z`` > 0 a fall vetoes only beyond ``eta_z`` of them: an objective that
+    did not change falls by more than ``eta`` in nearly half of all comparisons when its noise is large. Objectives with
+    more than ``max_ungraded`` of their questions ungraded on either side make the decision undecided. See
+    docs/METHOD.md §7; ``z`` (``verify_z``) and ``eta_z`` are ours.
     """
 
     delta: float = 0.02
     eta: float = 0.01
     z: float = 0.0
+    eta_z: float = 0.0
     max_ungraded: float = 0.1
 
     def decide(self, incumbent: AuditObjectives, candidate: AuditObjectives) -> Decision:
@@ -170,12 +173,17 @@ class ParetoRule:
         if not deltas:
             return Rejected(reason="undecided: no audit objective is available", undecided=True, **evidence)
         known = {name: delta for name, delta in deltas.items() if delta is not None}
-        worse = [name for name, delta in known.items() if not delta >= -self.eta]
+        worse = [name for name, delta in known.items() if self._fell(delta, errors[name])]
         better = [name for name, delta in known.items() if _clears(delta, self.delta, self.z, errors[name])]
         figures = ", ".join(f"{name} {delta:+.4f}" for name, delta in known.items())
         if worse:
-            return Rejected(reason=f"{', '.join(worse)} fell by more than {self.eta:g} ({figures})", **evidence)
+            margin = f"{self.eta:g}" + (f" and {self.eta_z:g} standard errors" if self.eta_z else "")
+            return Rejected(reason=f"{', '.join(worse)} fell by more than {margin} ({figures})", **evidence)
         if not better:
             margin = f"{self.delta:g}" + (f" and {self.z:g} standard errors" if self.z else "")
             return Rejected(reason=f"nothing rose by more than {margin} ({figures})", **evidence)
         return Accepted(reason=f"{', '.join(better)} rose ({figures})", **evidence)
+
+    def _fell(self, delta: float, error: float | None) -> bool:
+        """Whether a fall vetoes; with ``eta_z`` > 0 an unknown standard error excuses nothing."""
+        return not delta >= -self.eta and (not self.eta_z or error is None or -delta > self.eta_z * error)

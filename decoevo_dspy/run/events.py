@@ -8,12 +8,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from decoevo_dspy.calls.secrets import masked
 from decoevo_dspy.errors import DataError, ReplayDiverged
 from decoevo_dspy.run.schema import SCHEMA, AnyEvent, Event, check_version
+from decoevo_dspy.values.settings import Settings
 
 Callback = Callable[[Event], None]
 
@@ -58,7 +60,7 @@ class EventLog:
 
     def _decide(self, event: Event) -> Event:
         if self.replaying:
-            recorded = self._pending[self._replayed]
+            recorded = _completed(self._pending[self._replayed])
             if canonical(recorded) != canonical(event):
                 differs = sorted(k for k in {*recorded, *event} - set(VOLATILE) if recorded.get(k) != event.get(k))
                 raise ReplayDiverged(
@@ -97,6 +99,13 @@ def _plain(event: Mapping[str, Any]) -> Event:
     """The event as it will be read back: JSON types only, secrets masked, lone surrogates replaced, NaN refused."""
     text = json.dumps(masked(event), ensure_ascii=False, allow_nan=False)
     return json.loads(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _completed(recorded: Event) -> Event:
+    """A record with the defaults of settings that came after it was written: they are what it ran under."""
+    if not isinstance(recorded.get("settings"), dict):
+        return recorded
+    return {**recorded, "settings": {**_plain(asdict(Settings())), **recorded["settings"]}}
 
 
 def canonical(event: Mapping[str, Any]) -> Event:

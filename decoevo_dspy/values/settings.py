@@ -151,7 +151,15 @@ class Settings:
     verify_z: float = number(
         1.645, 0, ours=True, meaning="standard errors that a rise must exceed as well; 0 is the paper's rule"
     )
-    gate_z: float = number(0.0, 0, ours=True, meaning="the same for the solver gate")
+    eta_z: float = number(
+        0.0,
+        0,
+        ours=True,
+        meaning="standard errors that a fall must exceed to veto as well; 0 is the paper's rule",
+    )
+    gate_z: float = number(
+        0.0, 0, ours=True, meaning="standard errors that a gain at the solver gate must exceed as well"
+    )
     max_ungraded: float = number(
         0.1, 0, 1, ends="[)", ours=True, meaning="largest share of a gate's questions that may be ungraded"
     )
